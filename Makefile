@@ -1,0 +1,38 @@
+# Every target sets up what it needs: `make demo` and `make test` work in a fresh clone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check bench clean
+
+$(VENV)/base: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing dssl (the first time takes a minute or two) ..."
+	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+$(VENV)/dev: pyproject.toml constraints.txt $(VENV)/base
+	$(PIP) install -c constraints.txt -e ".[dev]"
+	touch $@
+
+$(VENV)/bench: pyproject.toml constraints.txt $(VENV)/base
+	$(PIP) install -c constraints.txt -e ".[bench]"
+	touch $@
+
+demo: $(VENV)/base
+	$(BIN)/python -m dssl.demo
+
+test: $(VENV)/dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/bench
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,52 @@
+"""The two errors users meet. Each states the fact, shows the input and names the remedy."""
+
+from __future__ import annotations
+
+
+class RuleError(ValueError):
+    """Something is wrong with rules: their text, their types, or what they say together.
+
+    `line` and `column` count from 1 and are None for rules that did not come from text.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        remedy: str = "",
+        line: int | None = None,
+        column: int | None = None,
+        source: str | None = None,
+    ) -> None:
+        self.reason, self.remedy, self.line, self.column, self.source = reason, remedy, line, column, source
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        parts = []
+        where = f"line {self.line}, column {self.column}: " if self.line is not None else ""
+        parts.append(where + self.reason)
+        if self.source is not None and self.column is not None:
+            text, caret = _window(self.source, self.column)
+            parts.append(f"  {text}\n  {' ' * caret}^")
+        elif self.source is not None:
+            parts.append(f"  {_window(self.source, 1)[0]}")
+        if self.remedy:
+            parts.append(self.remedy)
+        return "\n".join(parts)
+
+
+class DataError(ValueError):
+    """Something is wrong with labels or data: the fact, the rows or columns, the remedy."""
+
+
+_SHOWN = 100
+
+
+def _window(source: str, column: int) -> tuple[str, int]:
+    """The part of a long line around `column`, and where the caret stands in it."""
+    text = "".join(c if c.isprintable() else " " for c in source)
+    start = max(0, column - 1 - _SHOWN // 2) if len(text) > _SHOWN else 0
+    shown = text[start : start + _SHOWN]
+    lead = "…" if start else ""
+    tail = "…" if start + _SHOWN < len(text) else ""
+    return lead + shown + tail, len(lead) + column - 1 - start
