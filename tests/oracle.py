@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-# ---- the normal form (dssl.logic.constraints) ----------------------------------------------------------------------
+# ---- the normal form (dssl.logic.constraints) ----
 
 
 def choices(constraints: Any) -> Iterator[tuple[int, ...]]:
@@ -44,14 +44,12 @@ def valid_columns(constraints: Any) -> np.ndarray:
     return np.array(rows, dtype=bool).reshape(len(rows), width)
 
 
-# ---- questions about a list of valid rows, for one sample's literal weights ------------------------------------------
+# ---- questions about a list of valid rows, for one sample's literal weights ----
 
 
 def log_weights(rows: np.ndarray, log_pos: np.ndarray, log_neg: np.ndarray) -> np.ndarray:
     """log weight of each valid row: the sum of its literals' log weights (MATH §4)."""
-    return np.array(
-        [sum(p if on else n for on, p, n in zip(row, log_pos, log_neg)) for row in rows], dtype=float
-    )
+    return np.array([sum(p if on else n for on, p, n in zip(row, log_pos, log_neg)) for row in rows], dtype=float)
 
 
 def log_sum(values: np.ndarray) -> float:

@@ -28,9 +28,7 @@ class Circuit:
     literal: NDArray[np.int32]
     ptr: NDArray[np.int64]
     child: NDArray[np.int32]
-    starts: NDArray[
-        np.int32
-    ]  # first column of each block, and one past the last: soft rules are binary blocks
+    starts: NDArray[np.int32]  # first column of each block, and one past the last: soft rules are binary blocks
     categorical: NDArray[np.bool_]  # of each block
     names: tuple[str, ...]  # of the space's columns (soft rules' columns follow and have no name)
     soft: tuple[float, ...] = ()  # probability p of each soft rule
