@@ -1,6 +1,6 @@
 """Formulas over the variables of a label space: frozen nodes with ``& | ^ ~ >>``, evaluation and printing.
 
-    >>> from dssl.logic.formula import symbols
+    >>> from dssl.logic import symbols
     >>> legs, fins = symbols("legs, fins")
     >>> print(legs >> ~fins)
     legs -> !fins
@@ -233,7 +233,7 @@ class Compare(Formula):
         return _bounds_hold(self.op, low, high)
 
     def __str__(self) -> str:
-        return f"{_sum_text(self.left)} {self.op} {_sum_text(self.right)}"
+        return f"{sum_text(self.left)} {self.op} {sum_text(self.right)}"
 
 
 def _bounds_hold(op: str, low: Any, high: Any) -> tuple[Mask, Mask]:
@@ -251,7 +251,7 @@ def compare_holds(op: str, value: int) -> bool:
     return bool(_COMPARE[op](value, 0))
 
 
-def _sum_text(terms: tuple[Term, ...]) -> str:
+def sum_text(terms: tuple[Term, ...]) -> str:
     out = ""
     for c, name in terms:
         size = str(abs(c)) if name is None else (quoted(name) if abs(c) == 1 else f"{abs(c)}*{quoted(name)}")
@@ -332,7 +332,7 @@ class _Joined(Formula):
         """The connective over `args`, flat."""
         flat: list[Formula] = []
         for arg in args:
-            flat += arg.args if type(arg) is cls else [arg]  # type: ignore[attr-defined]
+            flat += arg.args if type(arg) is cls else [arg]
         return flat[0] if len(flat) == 1 else cls(tuple(flat))
 
     @property
@@ -435,158 +435,14 @@ def quoted(name: Value) -> str:
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-# ---- the Python form ----
-
-
-class Symbol:
-    """A variable named in Python: a formula under ``& | ^ ~ >>``, a term under comparisons and sums.
-
-    >>> species, age = symbols("species, age")
-    >>> print(species.isin(["cat", "dog"]) >> (age + 1 <= 9))
-    species in {cat, dog} -> age + 1 <= 9
-    """
-
-    __slots__ = ("terms",)
-
-    def __init__(self, *terms: Term) -> None:
-        self.terms = terms
-
-    def _name(self) -> str:
-        if len(self.terms) == 1 and self.terms[0][0] == 1 and self.terms[0][1] is not None:
-            return self.terms[0][1]
-        raise RuleError(
-            f"'{_sum_text(self.terms)}' is a sum, not a statement", remedy="Compare it: a sum needs <, <=, =, … ."
-        )
-
-    def formula(self) -> Formula:
-        return Is(self._name())
-
-    def isin(self, values: Any) -> Formula:
-        return In(self._name(), tuple(dict.fromkeys(values)))
-
-    def _compared(self, op: str, other: Any) -> Formula:
-        if isinstance(other, bool):
-            atom: Formula = Is(self._name())
-            return atom if other == (op == "=") else Not(atom)
-        if isinstance(other, str) or (isinstance(other, int) and op in ("=", "!=") and self._single()):
-            atom = In(self._name(), (other,))
-            return atom if op == "=" else Not(atom)
-        return Compare(self.terms, op, _terms(other))
-
-    def _single(self) -> bool:
-        return len(self.terms) == 1 and self.terms[0][0] == 1 and self.terms[0][1] is not None
-
-    def __eq__(self, other: Any) -> Any:
-        return self._compared("=", other)
-
-    def __ne__(self, other: Any) -> Any:
-        return self._compared("!=", other)
-
-    def __lt__(self, other: Any) -> Formula:
-        return self._compared("<", other)
-
-    def __le__(self, other: Any) -> Formula:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: Any) -> Formula:
-        return self._compared(">", other)
-
-    def __ge__(self, other: Any) -> Formula:
-        return self._compared(">=", other)
-
-    def __add__(self, other: Any) -> Symbol:
-        return Symbol(*self.terms, *_terms(other))
-
-    def __radd__(self, other: Any) -> Symbol:
-        return Symbol(*_terms(other), *self.terms)
-
-    def __sub__(self, other: Any) -> Symbol:
-        return Symbol(*self.terms, *((-c, name) for c, name in _terms(other)))
-
-    def __rsub__(self, other: Any) -> Symbol:
-        return Symbol(*_terms(other), *((-c, name) for c, name in self.terms))
-
-    def __mul__(self, factor: int) -> Symbol:
-        if not isinstance(factor, int):
-            return NotImplemented
-        return Symbol(*((c * factor, name) for c, name in self.terms))
-
-    __rmul__ = __mul__
-
-    def __and__(self, other: Any) -> Formula:
-        return self.formula() & other
-
-    def __or__(self, other: Any) -> Formula:
-        return self.formula() | other
-
-    def __xor__(self, other: Any) -> Formula:
-        return self.formula() ^ other
-
-    def __rshift__(self, other: Any) -> Formula:
-        return self.formula() >> other
-
-    def __invert__(self) -> Formula:
-        return ~self.formula()
-
-    def iff(self, other: Any) -> Formula:
-        return self.formula().iff(other)
-
-    def __hash__(self) -> int:
-        return hash(self.terms)
-
-    def __repr__(self) -> str:
-        return _sum_text(self.terms)
-
-
-def _terms(value: Any) -> tuple[Term, ...]:
-    if isinstance(value, Symbol):
-        return value.terms
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return ((int(value), None),)
-    raise RuleError(f"{value!r} cannot stand in a comparison", remedy="Use integers and variables.")
-
-
 def as_formula(value: Any) -> Formula:
     """A formula out of a formula, a symbol or a bool."""
     if isinstance(value, Formula):
         return value
-    if isinstance(value, Symbol):
-        return value.formula()
+    if hasattr(value, "formula"):  # a Symbol
+        return as_formula(value.formula())
     if isinstance(value, bool | np.bool_):
         return Truth(bool(value))
     raise RuleError(
         f"{value!r} is not a formula", remedy="Use symbols(...), formulas combined with & | ~ >>, or True and False."
     )
-
-
-def symbols(names: str) -> tuple[Symbol, ...]:
-    """Symbols for a comma- or space-separated list of names."""
-    return tuple(Symbol((1, name)) for name in re.split(r"[,\s]+", names.strip()) if name)
-
-
-def conjunction(args: Any) -> Formula:
-    """All of some formulas."""
-    args = [as_formula(arg) for arg in args]
-    return And.of(*args) if args else Truth(True)
-
-
-def disjunction(args: Any) -> Formula:
-    """Any of some formulas."""
-    args = [as_formula(arg) for arg in args]
-    return Or.of(*args) if args else Truth(False)
-
-
-def at_most(k: int, *args: Any) -> Formula:
-    return Count("<=", k, tuple(map(as_formula, args)))
-
-
-def at_least(k: int, *args: Any) -> Formula:
-    return Count(">=", k, tuple(map(as_formula, args)))
-
-
-def exactly(k: int, *args: Any) -> Formula:
-    return Count("=", k, tuple(map(as_formula, args)))
-
-
-def exactly_one(*args: Any) -> Formula:
-    return exactly(1, *args)
