@@ -107,12 +107,11 @@ class _Builder:
 
     def emit(self, disjunction: Disjunction, owner: int) -> None:
         """Add a disjunction as a clause or as one sum."""
-        choices = self.merged([e for e in disjunction if not isinstance(e, Sum)])
+        sums = [e for e in disjunction if isinstance(e, Sum)]
+        named = [self.name_sum(s) for s in sums[1:]]
+        choices = self.merged([*(e for e in disjunction if not isinstance(e, Sum)), *named])
         if choices is None:
             return
-        sums = [e for e in disjunction if isinstance(e, Sum)]
-        while len(sums) > 1:
-            choices = self.merged([*choices, self.name_sum(sums.pop())]) or []
         if not sums:
             self.clauses.append(tuple(sorted(v for choice in choices for v in choice)))
             self.clause_rules.append(self.rule)

@@ -1,0 +1,169 @@
+"""What rules say that their author may not have meant, each finding with the rules that cause it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dssl.logic.formula import Formula, Iff, Implies, Is, Value, quoted
+from dssl.logic.language import Rule
+from dssl.logic.solver import Solver
+from dssl.logic.variables import Variable
+
+if TYPE_CHECKING:
+    from dssl.logic.space import LabelSpace
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth a look: `kind`, a sentence, and a smallest set of rules behind it.
+
+    Kinds: "forced" (a variable has one value only), "impossible" (a value never occurs), "vacuous" (a rule always
+    true), "redundant" (implied by the others), "dead" (the premise of a rule can never hold).
+    """
+
+    kind: str
+    message: str
+    rules: tuple[Rule, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.kind}: {self.message}", *(f"    {rule}" for rule in self.rules)])
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings about a space. Empty, hence false, if there is nothing to say."""
+
+    findings: tuple[Finding, ...]
+
+    def of_kind(self, kind: str) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.kind == kind)
+
+    def __bool__(self) -> bool:
+        return bool(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings)) or "nothing stands out: no value is forced, every rule says something"
+
+
+def diagnose(space: LabelSpace) -> Diagnosis:
+    """Forced variables, values that never occur, rules without effect, and premises that can never hold."""
+    doctor = _Doctor(space)
+    return Diagnosis((*doctor.values(), *doctor.idle_rules(), *doctor.dead_premises()))
+
+
+class _Doctor:
+    def __init__(self, space: LabelSpace) -> None:
+        self.space, self.solver = space, space.solver
+        self.hard = [i for i, rule in enumerate(space.rules) if rule.probability is None]
+
+    def rules(self, numbers: list[int] | None) -> tuple[Rule, ...]:
+        return tuple(self.space.rules[i] for i in numbers or ())
+
+    # ---- values ----
+
+    def values(self) -> list[Finding]:
+        """Variables with a single possible value, and values that never occur."""
+        never = self._never()
+        out = []
+        for block, variable in enumerate(self.space.variables):
+            gone = [v for v in range(len(variable.values)) if (block, v) in never]
+            left = [v for v in range(len(variable.values)) if (block, v) not in never]
+            if gone and len(left) == 1:
+                blame = self.solver.conflict([-self._literal(block, left[0])])
+                said = f"{quoted(variable.name)} is always {_said(variable.values[left[0]])}"
+                out.append(Finding("forced", said + self._because(blame), self.rules(blame)))
+            else:
+                out += [self._impossible(block, variable, v) for v in gone]
+        return out
+
+    def _impossible(self, block: int, variable: Variable, value: int) -> Finding:
+        blame = self.solver.conflict([self._literal(block, value)])
+        said = f"{quoted(variable.name)} is never {_said(variable.values[value])}"
+        return Finding("impossible", said + self._because(blame), self.rules(blame))
+
+    @staticmethod
+    def _because(blame: list[int] | None) -> str:
+        return ", because these rules meet:" if blame and len(blame) > 1 else ":"
+
+    def _literal(self, block: int, value: int) -> int:
+        return self.solver.literal(self.space.constraints.offsets[block] + value)
+
+    def _never(self) -> set[tuple[int, int]]:
+        """(variable, value) pairs that no valid label has; values seen in any solution are struck off at once."""
+        sizes = [len(variable.values) for variable in self.space.variables]
+        open_ = {(block, v) for block, size in enumerate(sizes) for v in range(size)}
+        never = set()
+        while open_:
+            block, value = min(open_)
+            open_.discard((block, value))
+            if self.solver.satisfiable([self._literal(block, value)]):
+                open_.difference_update(enumerate(self.solver.model()[: len(sizes)]))
+            else:
+                never.add((block, value))
+        return never
+
+    # ---- rules ----
+
+    def idle_rules(self) -> list[Finding]:
+        """Rules that are always true, and rules that follow from the others."""
+        out = []
+        ways = self._ways_to_fail()
+        for i in self.hard:
+            rule = self.space.rules[i]
+            if not any(self.solver.satisfiable(way, ()) for way in ways[i]):
+                out.append(Finding("vacuous", f"'{rule.text}' is always true", (rule,)))
+            elif not any(self.solver.satisfiable_without(i, way) for way in ways[i]):
+                others = [r for r in self.hard if r != i]
+                blame = sorted({r for way in ways[i] for r in self.solver.conflict(way, others) or ()})
+                out.append(Finding("redundant", f"'{rule.text}' follows from:", self.rules(blame)))
+        return out
+
+    def _ways_to_fail(self) -> dict[int, list[list[int]]]:
+        """For each rule, SAT literals for every way in which it can fail; definitions are not its own."""
+        c = self.space.constraints
+        out: dict[int, list[list[int]]] = {i: [] for i in self.hard}
+        for clause, rule, owner in zip(c.clauses, c.clause_rules, c.clause_owners):
+            if owner < 0:
+                out[rule].append([-self.solver.literal(v) for v in clause])
+        for s, rule, owner in zip(c.sums, c.sum_rules, c.sum_owners):
+            if owner < 0:
+                out[rule].append([self.solver.add_negation(s)])
+        return out
+
+    def dead_premises(self) -> list[Finding]:
+        """Implications whose premise can never hold, though no single variable is to blame."""
+        out: list[Finding] = []
+        premises = [(i, self.space.rules[i].formula) for i in self.hard]
+        wanted = [(i, f.premise) for i, f in premises if isinstance(f, Implies) and not isinstance(f.premise, Is)]
+        if not wanted:
+            return out
+        solver = self._probing([premise for _, premise in wanted])
+        for number, (i, premise) in enumerate(wanted):
+            literal = solver.literal(solver.constraints.offsets[len(self.space.variables) + number] + 1)
+            blame = solver.conflict([literal])
+            if blame is not None:
+                blame = [r for r in blame if r < len(self.space.rules)]  # the probe itself is not to blame
+            if blame and blame != [i]:
+                said = f"'{premise}' can never hold, so '{self.space.rules[i].text}' says nothing; because of:"
+                out.append(Finding("dead", said, self.rules(blame)))
+        return out
+
+    def _probing(self, premises: list[Formula]) -> Solver:
+        """A solver over the same rules with one more binary block for each premise, true exactly when it holds."""
+        from dssl.logic.normalisation import normalise
+
+        names = [f"premise {i}" for i in range(len(premises))]
+        taken = {variable.name for variable in self.space.variables}
+        while taken & set(names):
+            names = [name + " " for name in names]
+        variables = (*self.space.variables, *(Variable(name) for name in names))
+        probes = [Rule(Iff(Is(name), premise)) for name, premise in zip(names, premises)]
+        return Solver(normalise(variables, (*self.space.rules, *probes)))
+
+
+def _said(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else quoted(value)

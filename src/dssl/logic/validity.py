@@ -1,0 +1,187 @@
+"""Whether labels obey the rules: check, complete, and list the valid ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dssl.errors import DataError
+from dssl.logic.formula import Table, Value
+from dssl.logic.labels import Columns, encode, indices
+from dssl.logic.language import Rule
+from dssl.logic.variables import listed
+
+if TYPE_CHECKING:
+    from dssl.logic.space import LabelSpace
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Which rows break which rules. True if any does; iterate for (row, broken rules)."""
+
+    rules: tuple[Rule, ...]
+    broken: NDArray[np.bool_]  # (rows, rules): the rule surely fails
+    impossible: NDArray[np.bool_]  # (rows,): a partial row that no completion saves, though no single rule surely fails
+
+    @property
+    def invalid(self) -> NDArray[np.bool_]:
+        """Mask of the rows that are, or can only become, invalid."""
+        return self.broken.any(axis=1) | self.impossible
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The invalid rows."""
+        return np.flatnonzero(self.invalid)
+
+    def __len__(self) -> int:
+        return int(self.invalid.sum())
+
+    def __bool__(self) -> bool:
+        return bool(self.invalid.any())
+
+    def __iter__(self) -> Iterator[tuple[int, tuple[Rule, ...]]]:
+        for row in self.rows.tolist():
+            yield row, tuple(rule for rule, bad in zip(self.rules, self.broken[row]) if bad)
+
+    def __str__(self) -> str:
+        total = len(self.invalid)
+        if not self:
+            return f"all {total:,} rows obey the rules"
+        lines = [f"{len(self):,} of {total:,} rows break the rules"]
+        for i, rule in enumerate(self.rules):
+            bad = np.flatnonzero(self.broken[:, i])
+            if len(bad):
+                lines.append(f"  {rule}\n    {len(bad):,} rows: {listed(bad.tolist())}")
+        if self.impossible.any():
+            bad = np.flatnonzero(self.impossible)
+            lines.append(f"  no completion obeys all rules together\n    {len(bad):,} rows: {listed(bad.tolist())}")
+        return "\n".join(lines)
+
+
+def check(space: LabelSpace, y: Any) -> Violations:
+    """Which rows break which rules; partial rows are checked for whether any completion is valid."""
+    columns = encode(space, y)
+    positions = indices(space, columns)
+    names = [variable.name for variable in space.variables]
+    table = Table(
+        {name: positions[:, i] for i, name in enumerate(names)},
+        {variable.name: variable.values for variable in space.variables},
+        len(positions),
+    )
+    broken = np.zeros((len(positions), len(space.rules)), dtype=bool)
+    open_ = np.zeros(len(positions), dtype=bool)  # some rule neither surely holds nor surely fails
+    for i, rule in enumerate(space.rules):
+        if rule.probability is None:
+            true, false = rule.formula.kleene(table)
+            broken[:, i] = false
+            open_ |= ~(true | false)
+    excluded = (columns == 0).any(axis=1) & (positions < 0).any(axis=1)
+    doubtful = (open_ | excluded) & ~broken.any(axis=1)
+    impossible = np.zeros(len(positions), dtype=bool)
+    for rows, known in _patterns(columns, doubtful):
+        impossible[rows] = not space.solver.satisfiable(_literals(space, known))
+    return Violations(space.rules, broken, impossible)
+
+
+def _patterns(columns: Columns, mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64], Columns]]:
+    """The distinct rows under a mask, each with the rows that hold it."""
+    rows = np.flatnonzero(mask)
+    if not len(rows):
+        return
+    coded = np.ascontiguousarray(np.where(np.isnan(columns[rows]), 2, columns[rows]).astype(np.int8))
+    keys = coded.view(np.dtype((np.void, coded.shape[1]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.searchsorted(inverse[order], np.arange(len(first)), side="right")
+    for begin, end, at in zip(np.append(0, ends[:-1]), ends, first):
+        yield rows[order[begin:end]], columns[rows[at]]
+
+
+def _literals(space: LabelSpace, known: Columns) -> list[int]:
+    """SAT literals of the known columns of one row."""
+    return [
+        literal if value == 1 else -literal
+        for literal, value in zip(space.column_literals, known.tolist())
+        if value == value  # not NaN
+    ]
+
+
+def complete(space: LabelSpace, y: Any) -> Columns:
+    """Labels as columns with everything filled in that the rules force."""
+    columns = encode(space, y)
+    partial = np.asarray(np.isnan(columns).any(axis=1))
+    lost: list[int] = []
+    for rows, known in _patterns(columns, partial):
+        filled = _forced(space, known)
+        if filled is None:
+            lost += rows.tolist()
+        else:
+            columns[rows] = filled
+    if lost:
+        raise DataError(
+            f"{len(lost):,} rows cannot be completed: no valid label agrees with what is known\n"
+            f"Rows: {listed(sorted(lost))}. "
+            "Call check(Y) to see which rules they break, and mend or drop them."
+        )
+    return columns
+
+
+def _forced(space: LabelSpace, known: Columns) -> Columns | None:
+    solver, base = space.solver, _literals(space, known)
+    if not solver.satisfiable(base):
+        return None
+    filled = known.copy()
+    guess = _model_columns(space)
+    open_ = set(np.flatnonzero(np.isnan(known)).tolist())
+    for column in sorted(open_):
+        if column not in open_:
+            continue
+        literal = space.column_literals[column]
+        if solver.satisfiable([*base, -literal if guess[column] else literal]):
+            other = _model_columns(space)  # a second solution: where the two differ, nothing is forced
+            open_ = {c for c in open_ if guess[c] == other[c]}
+        else:
+            filled[column] = guess[column]
+            base.append(literal if guess[column] else -literal)
+    return filled
+
+
+def _model_columns(space: LabelSpace) -> NDArray[np.bool_]:
+    out = np.zeros(space.width, dtype=bool)
+    for variable, (start, _), index in zip(space.variables, space.spans, space.solver.model()):
+        if variable.binary:
+            out[start] = bool(index)
+        else:
+            out[start + index] = True
+    return out
+
+
+def valid(space: LabelSpace, limit: int | None = None) -> Iterator[dict[str, Value]]:
+    """The valid labels as records, one at a time: first variables vary slowest, values in declared order."""
+    solver, offsets = space.solver, space.constraints.offsets
+    sizes = [len(variable.values) for variable in space.variables]
+    chosen: list[int] = []  # the value index now tried for each variable so far
+    solution: list[int] | None = None  # a valid label that agrees with all but the last of them
+    found, at = 0, 0
+    while (limit is None or found < limit) and (chosen or at < sizes[0]):
+        depth = len(chosen)
+        if depth < len(sizes) and at < sizes[depth]:
+            agrees = solution is not None and solution[:depth] == chosen and solution[depth] == at
+            if not agrees:
+                path = [solver.literal(offsets[i] + v) for i, v in enumerate([*chosen, at])]
+                agrees = solver.satisfiable(path)
+                solution = solver.model() if agrees else solution
+            if not agrees:
+                at += 1
+                continue
+            chosen.append(at)
+            at = 0
+            continue
+        if depth == len(sizes):
+            found += 1
+            yield {variable.name: variable.values[i] for variable, i in zip(space.variables, chosen)}
+        at = chosen.pop() + 1
