@@ -21,7 +21,7 @@ $(VENV)/bench: pyproject.toml constraints.txt $(VENV)/base
 	touch $@
 
 demo: $(VENV)/base
-	$(BIN)/python -m dssl.demo
+	$(BIN)/python -m dssl.app.demo
 
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile

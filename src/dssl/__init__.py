@@ -1,1 +1,60 @@
-"""dssl: few labels, much unlabelled data, and a page of rules about what labels can look like."""
+"""dssl: few labels, much unlabelled data, and a page of rules about what labels can look like.
+
+    space = LabelSpace("legs, fins, wings\\nlegs -> !fins")   # what labels may be
+    space.check(Y), space.diagnose(), space.count()          # does it make sense, do the labels fit
+    circuit = space.compile()                                # exact answers about valid labels
+    circuit.log_wmc(log_pos, log_neg)                        # log Σ over valid y of Π literal weights
+    prior = DeterministicPrior(space)                        # log q(θ) of predictions, θ = f(x)
+    objective = Objective(space, prior)                      # Σ log p(y|θ) + λ Σ log q(θ): Eq. DSSL
+    loss = objective(network(x), y)                          # y: 1, 0, NaN for unknown
+    loss.backward()
+
+Notation: x data, y label, z logits, θ = softmax or sigmoid of z, V the valid labels, T the power, π weights, λ the
+prior's weight. Importing dssl is light: numba and torch are loaded by the first name that needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dssl.circuits.circuit import Circuit
+    from dssl.errors import DataError, RuleError
+    from dssl.logic.space import LabelSpace
+    from dssl.logic.symbols import at_least, at_most, exactly, exactly_one, symbols
+
+_HOME = {
+    "Circuit": "dssl.circuits.circuit",
+    "DataError": "dssl.errors",
+    "LabelSpace": "dssl.logic.space",
+    "RuleError": "dssl.errors",
+    "at_least": "dssl.logic.symbols",
+    "at_most": "dssl.logic.symbols",
+    "exactly": "dssl.logic.symbols",
+    "exactly_one": "dssl.logic.symbols",
+    "symbols": "dssl.logic.symbols",
+}
+__all__ = [
+    "Circuit",
+    "DataError",
+    "LabelSpace",
+    "RuleError",
+    "at_least",
+    "at_most",
+    "exactly",
+    "exactly_one",
+    "symbols",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dssl' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dssl.logic.formula import Formula, Iff, Implies, Is, Value, quoted
 from dssl.logic.language import Rule
@@ -94,16 +97,18 @@ class _Doctor:
 
     def _never(self) -> set[tuple[int, int]]:
         """(variable, value) pairs that no valid label has; values seen in any solution are struck off at once."""
-        sizes = [len(variable.values) for variable in self.space.variables]
-        open_ = {(block, v) for block, size in enumerate(sizes) for v in range(size)}
+        offsets, last = self.space.constraints.offsets, len(self.space.variables)
+        open_ = np.ones(offsets[last], dtype=bool)
         never = set()
-        while open_:
-            block, value = min(open_)
-            open_.discard((block, value))
-            if self.solver.satisfiable([self._literal(block, value)]):
-                open_.difference_update(enumerate(self.solver.model()[: len(sizes)]))
+        while open_.any():
+            value = int(np.argmax(open_))
+            self.solver.prefer(np.flatnonzero(open_).tolist())
+            if self.solver.satisfiable([self.solver.literal(value)]):
+                open_ &= ~self.solver.chosen()[: len(open_)]
             else:
-                never.add((block, value))
+                block = bisect.bisect_right(offsets, value) - 1
+                never.add((block, value - offsets[block]))
+            open_[value] = False
         return never
 
     # ---- rules ----
@@ -114,12 +119,14 @@ class _Doctor:
         ways = self._ways_to_fail()
         for i in self.hard:
             rule = self.space.rules[i]
-            if not any(self.solver.satisfiable(way, ()) for way in ways[i]):
-                out.append(Finding("vacuous", f"'{rule.text}' is always true", (rule,)))
-            elif not any(self.solver.satisfiable_without(i, way) for way in ways[i]):
-                others = [r for r in self.hard if r != i]
-                blame = sorted({r for way in ways[i] for r in self.solver.conflict(way, others) or ()})
+            if any(self.solver.satisfiable_without(i, way) for way in ways[i]):
+                continue
+            others = [r for r in self.hard if r != i]
+            blame = sorted({r for way in ways[i] for r in self.solver.conflict(way, others) or ()})
+            if blame:
                 out.append(Finding("redundant", f"'{rule.text}' follows from:", self.rules(blame)))
+            else:
+                out.append(Finding("vacuous", f"'{rule.text}' is always true", (rule,)))
         return out
 
     def _ways_to_fail(self) -> dict[int, list[list[int]]]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from pysat.solvers import Glucose4
 
 from dssl.logic.constraints import Constraints, Sum
@@ -139,13 +141,20 @@ class Solver:
             on.append(sibling)
         return bool(self._sat.solve(assumptions=[*on, *literals]))
 
+    def chosen(self) -> NDArray[np.bool_]:
+        """Which values the solution just found chooses (values,)."""
+        model = np.array(self._sat.get_model(), dtype=np.int64)  # ±1, ±2, … in order
+        literals = np.array(self._literal)
+        return model[np.abs(literals) - 1] == literals
+
     def model(self) -> list[int]:
         """The value index of each block in the solution just found."""
-        true = set(self._sat.get_model() or ())
-        offsets, sizes = self.constraints.offsets, self.constraints.sizes
-        return [
-            next((v for v in range(size) if self._literal[offsets[b] + v] in true), 0) for b, size in enumerate(sizes)
-        ]
+        ids = np.flatnonzero(self.chosen())
+        return (ids - np.array(self.constraints.offsets[:-1])).tolist()
+
+    def prefer(self, values: Iterable[int]) -> None:
+        """Let the next solutions choose these values where nothing speaks against it."""
+        self._sat.set_phases([self._literal[v] for v in values])
 
     def conflict(self, literals: Sequence[int] = (), rules: Iterable[int] | None = None) -> list[int] | None:
         """A minimal set of rules that forbids the literals, in rule order; None if nothing forbids them."""

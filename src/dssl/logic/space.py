@@ -37,7 +37,7 @@ class LabelSpace:
     >>> print(space.check([{"legs": True, "fins": True, "wings": False}]))
     1 of 1 rows break the rules
       line 3: legs -> !fins
-        1 rows: 0
+        1 row: 0
 
     Arguments: rule text (see the page on the rule language), then any number of further rules, as text or in Python
     form: ``LabelSpace("legs, fins", legs >> ~fins)``. Rules that contradict each other are an error.

@@ -25,7 +25,12 @@ class Violations:
 
     rules: tuple[Rule, ...]
     broken: NDArray[np.bool_]  # (rows, rules): the rule surely fails
-    impossible: NDArray[np.bool_]  # (rows,): a partial row that no completion saves, though no single rule surely fails
+    jointly: NDArray[np.bool_]  # (rows, rules): no single rule surely fails, but these together leave no completion
+
+    @property
+    def impossible(self) -> NDArray[np.bool_]:
+        """Mask of the partial rows that no completion saves, though no single rule surely fails."""
+        return self.jointly.any(axis=1)
 
     @property
     def invalid(self) -> NDArray[np.bool_]:
@@ -45,7 +50,7 @@ class Violations:
 
     def __iter__(self) -> Iterator[tuple[int, tuple[Rule, ...]]]:
         for row in self.rows.tolist():
-            yield row, tuple(rule for rule, bad in zip(self.rules, self.broken[row]) if bad)
+            yield row, tuple(rule for rule, bad in zip(self.rules, self.broken[row] | self.jointly[row]) if bad)
 
     def __str__(self) -> str:
         total = len(self.invalid)
@@ -55,11 +60,18 @@ class Violations:
         for i, rule in enumerate(self.rules):
             bad = np.flatnonzero(self.broken[:, i])
             if len(bad):
-                lines.append(f"  {rule}\n    {len(bad):,} rows: {listed(bad.tolist())}")
-        if self.impossible.any():
-            bad = np.flatnonzero(self.impossible)
-            lines.append(f"  no completion obeys all rules together\n    {len(bad):,} rows: {listed(bad.tolist())}")
+                lines.append(f"  {rule}\n    {_rows(bad)}")
+        groups, group_of = np.unique(self.jointly, axis=0, return_inverse=True)
+        for i, group in enumerate(groups):
+            if group.any():
+                bad = np.flatnonzero(group_of.ravel() == i)
+                together = "\n  ".join(str(rule) for rule, used in zip(self.rules, group) if used)
+                lines.append(f"  {together}\n    together, {_rows(bad)}")
         return "\n".join(lines)
+
+
+def _rows(rows: NDArray[np.int64]) -> str:
+    return f"{len(rows):,} row{'' if len(rows) == 1 else 's'}: {listed(rows.tolist())}"
 
 
 def check(space: LabelSpace, y: Any) -> Violations:
@@ -81,10 +93,12 @@ def check(space: LabelSpace, y: Any) -> Violations:
             open_ |= ~(true | false)
     excluded = (columns == 0).any(axis=1) & (positions < 0).any(axis=1)
     doubtful = (open_ | excluded) & ~broken.any(axis=1)
-    impossible = np.zeros(len(positions), dtype=bool)
+    jointly = np.zeros_like(broken)
     for rows, known in _patterns(columns, doubtful):
-        impossible[rows] = not space.solver.satisfiable(_literals(space, known))
-    return Violations(space.rules, broken, impossible)
+        conflict = space.solver.conflict(_literals(space, known))
+        if conflict is not None:
+            jointly[np.ix_(rows, conflict)] = True
+    return Violations(space.rules, broken, jointly)
 
 
 def _patterns(columns: Columns, mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64], Columns]]:
