@@ -3,7 +3,7 @@
 A page is one namespace from top to bottom; so is the docstring of a class or function.
 """
 
-from doctest import ELLIPSIS
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 
 from sybil import Sybil
 from sybil.document import PythonDocStringDocument
@@ -11,7 +11,7 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 
 _pages = Sybil(
-    parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()],
+    parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE), SkipParser()],
     patterns=["docs/*.md", "README.md"],
 )
 _docstrings = Sybil(

@@ -12,17 +12,48 @@ free there.
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import zipfile
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from dssl.circuits.verification import Verification
+
 FALSE, TRUE, LITERAL, AND, OR = range(5)
+
+_FORMAT, _VERSION = "dssl circuit", 1
+_ANEW = "Compile the rules with this version of dssl and save the circuit anew."
+_DTYPES = {
+    "kind": np.int8,
+    "literal": np.int32,
+    "ptr": np.int64,
+    "child": np.int32,
+    "starts": np.int32,
+    "categorical": np.bool_,
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Circuit:
-    """A deterministic, decomposable circuit; see the module's docstring for the form of its arrays."""
+    """A deterministic, decomposable circuit; see the module's docstring for the form of its arrays.
+
+    `log_pos` and `log_neg` of every query are float tensors (..., width): the log weight of each column being true
+    and being false. Weights need not sum to one, and a weight of −inf is evidence. Every query is exact, batched over
+    the leading shape and, where its answer is a number, differentiable. With `strict=True` a query raises `DataError`
+    when the weights of a row leave no valid label; otherwise that row's log weight is −inf.
+    """
 
     kind: NDArray[np.int8]
     literal: NDArray[np.int32]
@@ -33,6 +64,19 @@ class Circuit:
     names: tuple[str, ...]  # of the space's columns (soft rules' columns follow and have no name)
     soft: tuple[float, ...] = ()  # probability p of each soft rule
 
+    def __post_init__(self) -> None:
+        for name, dtype in _DTYPES.items():
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "soft", tuple(float(p) for p in self.soft))
+        if reason := _fault_of_blocks(self) or _fault_of_nodes(self):
+            raise ValueError(f"these arrays are no circuit: {reason}. See the docstring of dssl.circuits.circuit.")
+
+    def __repr__(self) -> str:
+        return f"Circuit({self.nodes} nodes, {self.edges} edges, {self.width} columns)"
+
+    # ---- size ----
+
     @property
     def width(self) -> int:
         """Columns of the space: what `log_pos` and `log_neg` have last."""
@@ -40,8 +84,240 @@ class Circuit:
 
     @property
     def nodes(self) -> int:
+        """Number of nodes."""
         return len(self.kind)
 
     @property
     def edges(self) -> int:
+        """Number of edges from parents to children."""
         return len(self.child)
+
+    @property
+    def depth(self) -> int:
+        """Edges on the longest path from the root to a leaf."""
+        return int(self.levels[-1])
+
+    @cached_property
+    def levels(self) -> NDArray[np.int32]:
+        """Edges on the longest path from each node to a leaf, shape (nodes,)."""
+        return _levels(self.ptr, self.child)
+
+    @cached_property
+    def block_of_column(self) -> NDArray[np.int32]:
+        """The block each column belongs to, shape (columns,)."""
+        return np.repeat(np.arange(len(self.categorical), dtype=np.int32), np.diff(self.starts))
+
+    def count(self) -> int:
+        """The number of valid labels, exactly: a Python integer of any size.
+
+        A variable that nothing mentions is free and multiplies the count by its number of values; soft rules are
+        settled by the other variables and never change it.
+        """
+        return _count(self)
+
+    # ---- questions ----
+
+    def log_wmc(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
+        """log of the sum, over valid labels, of the product of literal weights (MATH §4); shape (...)."""
+        from dssl.circuits import queries
+
+        return queries.log_wmc(self, log_pos, log_neg, strict=strict)
+
+    def marginals(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
+        """P(column is true | valid, weights) of each column; shape (..., width).
+
+        A row whose weights leave no valid label has marginals 0.
+        """
+        from dssl.circuits import queries
+
+        return queries.marginals(self, log_pos, log_neg, strict=strict)
+
+    def mpe(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> tuple[Tensor, Tensor]:
+        """The heaviest valid label, bool (..., width), and its log weight (...).
+
+        A row whose weights leave no valid label has log weight −inf and a label that is all false.
+        """
+        from dssl.circuits import queries
+
+        return queries.mpe(self, log_pos, log_neg, strict=strict)
+
+    def top_k(self, log_pos: Tensor, log_neg: Tensor, k: int, *, strict: bool = False) -> tuple[Tensor, Tensor]:
+        """The k heaviest valid labels, bool (..., k, width), heaviest first, and their log weights (..., k).
+
+        Where fewer than k labels are valid the rest have log weight −inf and are all false.
+        """
+        from dssl.circuits import queries
+
+        return queries.top_k(self, log_pos, log_neg, k, strict=strict)
+
+    def sample(self, log_pos: Tensor, log_neg: Tensor, n: int = 1, generator: Generator | None = None) -> Tensor:
+        """n independent valid labels for each row, drawn exactly in proportion to weight; bool (n, ..., width).
+
+        The same `generator` state gives the same labels. A row whose weights leave no valid label is a `DataError`.
+        """
+        from dssl.circuits import queries
+
+        return queries.sample(self, log_pos, log_neg, n, generator)
+
+    def entropy(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
+        """Entropy, in nats, of the distribution over valid labels in proportion to weight; shape (...).
+
+        A row whose weights leave no valid label has entropy 0.
+        """
+        from dssl.circuits import queries
+
+        return queries.entropy(self, log_pos, log_neg, strict=strict)
+
+    # ---- inspection, files ----
+
+    def verify(self) -> Verification:
+        """Prove that every AND is decomposable and every OR deterministic, or name a counter-example."""
+        from dssl.circuits import verification
+
+        return verification.verify(self)
+
+    def to_dot(self) -> str:
+        """The circuit as Graphviz text, for circuits of up to 200 nodes."""
+        from dssl.circuits import drawing
+
+        return drawing.to_dot(self)
+
+    def to_svg(self) -> str:
+        """The circuit as an SVG picture, for circuits of up to 200 nodes."""
+        from dssl.circuits import drawing
+
+        return drawing.to_svg(self)
+
+    def to_nnf(self) -> str:
+        """The circuit as c2d's `.nnf` text over plain Boolean columns; see `dssl.circuits.formats.to_nnf`."""
+        from dssl.circuits import formats
+
+        return formats.to_nnf(self)
+
+    @classmethod
+    def from_nnf(cls, source: str | Path, *, variables: int | None = None) -> Circuit:
+        """Read c2d's or d4's `.nnf`, from a path or a text; see `dssl.circuits.formats.from_nnf`."""
+        from dssl.circuits import formats
+
+        return formats.from_nnf(source, variables=variables)
+
+    @classmethod
+    def from_sdd(cls, path: str | Path, vtree: str | Path | None = None) -> Circuit:
+        """Read an `.sdd` file; see `dssl.circuits.formats.from_sdd`."""
+        from dssl.circuits import formats
+
+        return formats.from_sdd(path, vtree)
+
+    def save(self, path: str | Path) -> None:
+        """Write the circuit to `path` (npz, no pickle): the whole file appears, or none of it."""
+        meta = {"format": _FORMAT, "version": _VERSION, "names": self.names, "soft": self.soft}
+        arrays = {name: getattr(self, name) for name in _DTYPES}
+        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+        path = Path(path)
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+        try:
+            with open(temporary, "xb") as file:
+                np.savez(file, **arrays)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Circuit:
+        """Read a circuit that `save` wrote."""
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+                meta = json.loads(bytes(arrays["meta"]))
+                ours, version = meta["format"] == _FORMAT, meta["version"]
+                fields = {name: arrays[name] for name in _DTYPES} if ours and version == _VERSION else None
+        except (zipfile.BadZipFile, AttributeError, EOFError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not a circuit saved by dssl, or was cut short. {_ANEW}") from error
+        if fields is None:
+            fact = f"has circuit format {version}, and this dssl reads {_VERSION}" if ours else "is not a circuit"
+            raise ValueError(f"{path} {fact}. {_ANEW}")
+        try:
+            return cls(**fields, names=tuple(meta["names"]), soft=tuple(meta["soft"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {error} {_ANEW}") from error
+
+
+def _fault_of_blocks(c: Circuit) -> str:
+    """What is wrong with the blocks, or nothing."""
+    sizes = np.diff(c.starts)
+    hard = len(c.categorical) - len(c.soft)
+    if len(c.starts) != len(c.categorical) + 1 or c.starts[0] != 0 or (sizes < 1).any():
+        return "`starts` must rise from 0, with one entry more than `categorical`"
+    if c.starts[-1] != c.width + len(c.soft):
+        return f"`starts` ends at {c.starts[-1]}, but there are {c.width} names and {len(c.soft)} soft rules"
+    if (sizes[~c.categorical] != 1).any():
+        return "a binary block must have one column"
+    if hard < 0 or c.categorical[hard:].any():
+        return "the blocks of soft rules must be binary and come last"
+    if not all(0 <= p <= 1 for p in c.soft):
+        return f"soft rules need probabilities between 0 and 1, not {c.soft}"
+    return ""
+
+
+def _fault_of_nodes(c: Circuit) -> str:
+    """What is wrong with the nodes, or nothing."""
+    n, arity = len(c.kind), np.diff(c.ptr)
+    if n == 0 or len(c.literal) != n or len(c.ptr) != n + 1:
+        return f"`kind`, `literal` and `ptr` must describe the same nodes, at least one ({n} kinds)"
+    if c.ptr[0] != 0 or c.ptr[-1] != len(c.child) or (arity < 0).any():
+        return "`ptr` must rise from 0 to the number of edges"
+    if c.kind.min() < FALSE or c.kind.max() > OR:
+        return f"unknown kinds of node ({c.kind.min()} to {c.kind.max()})"
+    if ((arity > 0) != (c.kind >= AND)).any():
+        return "AND and OR need children, and other nodes have none"
+    if len(c.child) and (c.child.min() < 0 or (c.child >= np.repeat(np.arange(n), arity)).any()):
+        return "children must come before their parents"
+    if ((c.literal != 0) != (c.kind == LITERAL)).any():
+        return "literals, and only they, have a column"
+    columns = np.abs(c.literal.astype(np.int64)) - 1
+    if columns.max() >= c.starts[-1]:
+        return f"a literal names column {columns.max() + 1} of {c.starts[-1]}"
+    negative = columns[c.literal < 0]
+    if c.categorical[c.block_of_column[negative]].any():
+        return "a categorical variable has a negative literal"
+    return ""
+
+
+@njit(cache=True)
+def _levels(ptr, child):  # type: ignore[no-untyped-def]
+    """Longest path from each node down to a leaf."""
+    out = np.zeros(len(ptr) - 1, np.int32)
+    for node in range(len(out)):
+        for edge in range(ptr[node], ptr[node + 1]):
+            out[node] = max(out[node], out[child[edge]] + 1)
+    return out
+
+
+def _count(c: Circuit) -> int:
+    """Each node's number of labels over *all* hard variables, so nothing needs to know who mentions what.
+
+    A conjunction multiplies such counts and divides by the number of all labels; the division is exact because
+    the children share no variable. A literal divides by the size of its block, or by one for a soft rule.
+    """
+    sizes = np.where(c.categorical, np.diff(c.starts), 2)
+    hard = len(sizes) - len(c.soft)
+    everything = math.prod(sizes[:hard].tolist())
+    sizes[hard:] = 1
+    of_literal = sizes[c.block_of_column[np.maximum(np.abs(c.literal) - 1, 0)]] if len(sizes) else c.literal
+    kind, divisor, ptr, child = c.kind.tolist(), of_literal.tolist(), c.ptr.tolist(), c.child.tolist()
+    counts = [0] * len(kind)
+    for node, k in enumerate(kind):
+        if k == TRUE:
+            counts[node] = everything
+        elif k == LITERAL:
+            counts[node] = everything // divisor[node]
+        elif k == OR:
+            counts[node] = sum([counts[x] for x in child[ptr[node] : ptr[node + 1]]])
+        elif k == AND:
+            product, small = -1, 1
+            for x in child[ptr[node] : ptr[node + 1]]:
+                if kind[x] == LITERAL:
+                    small *= divisor[x]
+                else:
+                    product = counts[x] if product < 0 else product * counts[x] // everything
+            counts[node] = (everything if product < 0 else product) // small
+    return counts[-1]
