@@ -85,3 +85,148 @@ def best(rows: np.ndarray, log_pos: np.ndarray, log_neg: np.ndarray, k: int) -> 
     weights = log_weights(rows, log_pos, log_neg)
     order = np.argsort(-weights, kind="stable")[:k]
     return rows[order], weights[order]
+
+
+# ---- rules (dssl.logic.formula): what a formula says about one complete record ----
+
+
+def holds(formula: Any, record: Any) -> bool:
+    """Whether a record (name → value) obeys a formula, read off the meaning of each connective."""
+    kind = type(formula).__name__
+    if kind == "Truth":
+        return bool(formula.value)
+    if kind == "Is":
+        return bool(record[formula.name])
+    if kind == "In":
+        return any(record[formula.name] == value for value in formula.values)
+    if kind == "Compare":
+        left, right = (
+            sum(c if name is None else c * int(record[name]) for c, name in side)
+            for side in (formula.left, formula.right)
+        )
+        sign = (left > right) - (left < right)
+        return sign in {"<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0, 1), "=": (0,), "!=": (-1, 1)}[formula.op]
+    if kind == "Implies":
+        return holds(formula.conclusion, record) if holds(formula.premise, record) else True
+    truths = [holds(part, record) for part in formula.parts]
+    number = truths.count(True)
+    if kind == "Not":
+        return number == 0
+    if kind == "And":
+        return number == len(truths)
+    if kind == "Or":
+        return number > 0
+    if kind == "Xor":
+        return number in range(1, len(truths) + 1, 2)
+    if kind == "Iff":
+        return number in (0, 2)
+    if kind == "Count":
+        return (
+            number
+            in {
+                "<=": range(formula.k + 1),
+                ">=": range(formula.k, len(truths) + 1),
+                "=": range(formula.k, formula.k + 1),
+            }[formula.op]
+        )
+    raise AssertionError(f"no meaning for {kind}")
+
+
+def records(variables: Any) -> list[dict[str, Any]]:
+    """Every label, valid or not, as a record: the first variable varies slowest."""
+    names = [variable.name for variable in variables]
+    return [dict(zip(names, values)) for values in itertools.product(*(variable.values for variable in variables))]
+
+
+def obeying(rules: Any, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records that obey every hard rule."""
+    hard = [rule.formula for rule in rules if rule.probability is None]
+    return [record for record in rows if all(holds(formula, record) for formula in hard)]
+
+
+def completions(rows: list[dict[str, Any]], allowed: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records that agree with what is known: each variable takes one of its allowed values."""
+    return [record for record in rows if all(record[name] in values for name, values in allowed.items())]
+
+
+# ---- priors (MATH §2–4): one sample's logits over the variables of a space ----
+
+
+def log_literals(variables: Any, logits: Any) -> tuple[np.ndarray, np.ndarray]:
+    """log θ of each column being true, and of its being false: log(1−θ) if it is binary, 0 if it is categorical."""
+    pos, neg, start = [], [], 0
+    for variable in variables:
+        block = [float(z) for z in logits[start : start + len(variable.columns)]]
+        start += len(block)
+        if variable.binary:
+            pos.append(-math.log1p(math.exp(-block[0])))
+            neg.append(-math.log1p(math.exp(block[0])))
+        else:
+            pos += [z - log_sum(np.array(block)) for z in block]
+            neg += [0.0] * len(block)
+    return np.array(pos), np.array(neg)
+
+
+def soft_log_weights(constraints: Any) -> tuple[np.ndarray, np.ndarray]:
+    """log p and log(1−p) of each soft rule, whose columns stand behind those of the space."""
+    p = np.array(constraints.soft, dtype=float)
+    return np.log(p), np.log1p(-p)
+
+
+def exclusivity(theta: np.ndarray) -> float:
+    """log Σ_k θ_k Π_{j≠k} (1−θ_j)."""
+    return math.log(
+        sum(theta[k] * math.prod(1 - theta[j] for j in range(len(theta)) if j != k) for k in range(len(theta)))
+    )
+
+
+def fuzzy(formula: Any, logic: str, chance: Any) -> float:
+    """Truth of a formula in a fuzzy logic, by the textbook; `chance(atom)` is the probability of an atom."""
+    conjunction = {
+        "product": lambda a, b: a * b,
+        "goedel": min,
+        "lukasiewicz": lambda a, b: max(0.0, a + b - 1),
+    }[logic]
+
+    def disjunction(a: float, b: float) -> float:
+        return 1 - conjunction(1 - a, 1 - b)
+
+    def equal(a: float, b: float) -> float:
+        return conjunction(disjunction(1 - a, b), disjunction(1 - b, a))
+
+    kind = type(formula).__name__
+    parts = [fuzzy(part, logic, chance) for part in formula.parts]
+    if kind == "Truth":
+        return float(formula.value)
+    if kind == "Not":
+        return 1 - parts[0]
+    if kind in ("And", "Or"):
+        return _fold(conjunction if kind == "And" else disjunction, parts)
+    if kind == "Implies":
+        return disjunction(1 - parts[0], parts[1])
+    if kind == "Iff":
+        return equal(*parts)
+    if kind == "Xor":
+        return _fold(lambda a, b: 1 - equal(a, b), parts)
+    if kind == "Count":
+        low, high = _at_least(logic, formula.k, parts), 1 - _at_least(logic, formula.k + 1, parts)
+        return {">=": low, "<=": high, "=": conjunction(low, high)}[formula.op]
+    return chance(formula)
+
+
+def _fold(join: Any, parts: list[float]) -> float:
+    out = parts[0]
+    for part in parts[1:]:
+        out = join(out, part)
+    return out
+
+
+def _at_least(logic: str, k: int, parts: list[float]) -> float:
+    if k <= 0 or k > len(parts):
+        return float(k <= 0)
+    if logic == "goedel":
+        return max(min(some) for some in itertools.combinations(parts, k))
+    if logic == "lukasiewicz":
+        return min(1.0, max(0.0, sum(parts) - k + 1))
+    worlds = itertools.product((True, False), repeat=len(parts))
+    return sum(math.prod(t if on else 1 - t for on, t in zip(world, parts)) for world in worlds if sum(world) >= k)

@@ -6,6 +6,7 @@ Columns are a float32 matrix (n, width): 1 true, 0 false, NaN unknown; a categor
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,7 +31,7 @@ def encode(space: LabelSpace, y: Any) -> Columns:
     """Labels in any of the users' forms as columns."""
     frame = _by_name(y)
     if frame is not None:
-        return _encode_named(space, frame)
+        return _encode_named(space, frame) if frame else np.full((len(y), space.width), np.nan, dtype=np.float32)
     array = _array(y)
     if array.ndim == 1 and len(space.variables) == 1:
         array = array[:, None]
@@ -103,7 +104,8 @@ def _encode_named(space: LabelSpace, frame: dict[str, Any]) -> Columns:
 def _positions(variable: Variable, column: Any) -> NDArray[np.int64]:
     """The value index of each entry, −1 where unknown."""
     array = np.asarray(column)
-    if array.dtype.kind in "biuf":
+    mixed = variable.kind == "categorical" and any(isinstance(value, int) for value in variable.values)
+    if array.dtype.kind in "biuf" and not mixed:  # among names, a number is a value before it is an index
         return _numeric_positions(variable, array)
     out = np.empty(len(array), dtype=np.int64)
     for row, entry in enumerate(array.tolist()):
@@ -117,7 +119,8 @@ def _positions(variable: Variable, column: Any) -> NDArray[np.int64]:
 def _numeric_positions(variable: Variable, array: NDArray[Any]) -> NDArray[np.int64]:
     unknown = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), dtype=bool)
     numbers = np.where(unknown, -1, array)
-    out = numbers.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # infinite and huge numbers are refused below
+        out = numbers.astype(np.int64)
     whole = out == numbers
     if variable.kind == "integer":
         values = np.array([int(v) for v in variable.values], dtype=np.int64)
@@ -149,7 +152,7 @@ def _position(variable: Variable, entry: Any) -> int | None:
             return -1
         if variable.binary:
             return _TRUTH.get(text)
-        if variable.kind == "integer" and text.lstrip("-").isdecimal():
+        if variable.kind == "integer" and re.fullmatch("-?[0-9]{1,18}", text):
             return variable.positions.get(int(text))
         return None
     if isinstance(entry, int | float | np.integer | np.floating | np.bool_):

@@ -136,7 +136,8 @@ class _Parser:
             named.append(self.token)
             name = self.name("a variable")
             if name in variables:
-                fact = f"{quoted(shown(name))} = {quoted(variables[name].values[-1]).lower()}"
+                value = variables[name].values[-1]
+                fact = f"{quoted(shown(name))} = {'true' if value is True else quoted(value)}"
                 self.fail(f"'{shown(name)}' is declared twice", f"Remove one; a fact is written {fact}.", named[-1])
             variables[name] = Variable(name)
             if not self.take(","):
@@ -161,6 +162,8 @@ class _Parser:
                 seen.add(value)
             if not values:
                 self.fail("a variable needs at least one value", "List its values: {cat, dog}.", start)
+            if len(values) > MAX_VALUES:
+                self.fail(f"a variable of more than {MAX_VALUES:,} values", "Bin them into fewer values.", start)
             return tuple(value for value, _ in values)
         low = self.integer("a range such as 0..9 or values such as {cat, dog}")
         self.expect("..", "in a range", "Write a range as 0..9 or values as {cat, dog}.")
@@ -397,7 +400,7 @@ class _Parser:
         if token.kind == "name" and token.text in ("true", "false"):
             self.at += 1
             return self.placed(start, lambda: self.scope.member(name, (token.text == "true",)))
-        if after.text in ("+", "-", "*"):
+        if after.text in ("+", "-", "*") or (token.text == "-" and after.kind in ("name", "string")):
             return None
         if token.kind == "number" or token.text == "-":
             before, value = self.at, self.value()

@@ -267,7 +267,7 @@ class _Builder:
         if len(choices) <= 2:
             return self._small_parity(choices, wanted)
         intervals = [(k, k) for k in range(wanted, len(choices) + 1, 2)]
-        return [[_sum(self.total(choices), intervals)]] if intervals else [[]]
+        return self.counted(_sum(self.total(choices), intervals), True)
 
     def _small_parity(self, choices: list[Choice], wanted: int) -> list[Disjunction]:
         if not choices:

@@ -143,9 +143,10 @@ class Solver:
 
     def chosen(self) -> NDArray[np.bool_]:
         """Which values the solution just found chooses (values,)."""
-        model = np.array(self._sat.get_model(), dtype=np.int64)  # ±1, ±2, … in order
         literals = np.array(self._literal)
-        return model[np.abs(literals) - 1] == literals
+        model = np.array(self._sat.get_model(), dtype=np.int64)  # ±1, ±2, … in order, up to the last one in a clause
+        free = -np.arange(len(model) + 1, np.abs(literals).max() + 1)
+        return np.concatenate([model, free])[np.abs(literals) - 1] == literals
 
     def model(self) -> list[int]:
         """The value index of each block in the solution just found."""

@@ -164,7 +164,7 @@ def _column_variable(name: str, values: list[Any]) -> Variable:
     if all(value in (0, 1) for value in values):
         return Variable(name)
     seen = list(dict.fromkeys(values))
-    if all(isinstance(value, int) for value in seen):
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in seen):
         return Variable.choice(name, sorted(seen))
     if all(isinstance(value, str | int) and not isinstance(value, bool) for value in seen):
         return Variable.choice(name, seen)
@@ -257,7 +257,9 @@ class _Dimacs:
         started = 0
         for number, line in enumerate(read_text(self.path).splitlines(), start=1):
             words = line.split()
-            if not words or words[0] == "%":
+            if words[:1] == ["%"]:  # some published files end with a % and a stray 0
+                break
+            if not words:
                 continue
             if words[0] == "c":
                 self.comment(words, number)
@@ -288,7 +290,7 @@ class _Dimacs:
     def literal(self, word: str, line: int) -> int:
         if self.count < 0:
             self.fail(line, "a clause before the 'p cnf' line", "Check that this is a DIMACS CNF file.")
-        if not word.lstrip("-").isdecimal() or len(word) > 12:
+        if not word.removeprefix("-").isdecimal() or len(word) > 12:
             self.fail(line, f"'{shown(word)}' is not a literal", "Literals are integers; a clause ends with 0.")
         if abs(int(word)) > self.count:
             self.fail(line, f"the literal {word} for {self.count} variables", "Raise the count in the header.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from dssl.logic.variables import Scope, Variable, listed
 
 if TYPE_CHECKING:
     from dssl.circuits.circuit import Circuit
+    from dssl.circuits.relaxation import ClauseRelaxation
     from dssl.logic.diagnosis import Diagnosis
     from dssl.logic.solver import Solver
 
@@ -277,18 +278,38 @@ class LabelSpace:
 
         return diagnose(self)
 
+    @overload
+    def compile(
+        self, *, budget_s: float = ..., budget_nodes: int = ..., progress: bool = ..., relaxation: None = ...
+    ) -> Circuit: ...
+
+    @overload
+    def compile(
+        self, *, budget_s: float = ..., budget_nodes: int = ..., progress: bool = ..., relaxation: str
+    ) -> ClauseRelaxation: ...
+
     def compile(
         self,
         *,
         budget_s: float = 60.0,
         budget_nodes: int = 20_000_000,
         progress: bool = False,
-    ) -> Circuit:
+        relaxation: str | None = None,
+    ) -> Circuit | ClauseRelaxation:
         """The circuit that answers every probabilistic question about valid labels.
 
         It is compiled once, kept with the space and on disk. A search that exceeds `budget_s` seconds or
-        `budget_nodes` nodes is given up with an error that says how far it came.
+        `budget_nodes` nodes is given up with an error that says how far it came. ``relaxation="clauses"`` compiles
+        each rule on its own instead: fast for any number of rules, but an approximation that takes them as independent.
         """
+        if relaxation == "clauses":
+            from dssl.circuits.relaxation import ClauseRelaxation
+
+            return ClauseRelaxation(self)
+        if relaxation is not None:
+            raise RuleError(
+                f"there is no relaxation '{relaxation}'", remedy='Use None for exact answers, or "clauses".'
+            )
         if self._circuit is None:
             from dssl.circuits.compiler import compile_constraints  # numba is loaded when first needed
 

@@ -44,7 +44,8 @@ class Symbol:
         return In(self._name(), tuple(dict.fromkeys(values)))
 
     def _compared(self, op: str, other: Any) -> Formula:
-        if isinstance(other, bool):
+        other = other.item() if isinstance(other, np.generic) else other
+        if isinstance(other, bool) and op in ("=", "!="):
             atom: Formula = Is(self._name())
             return atom if other == (op == "=") else Not(atom)
         if isinstance(other, str) or (isinstance(other, int) and op in ("=", "!=") and self._single()):
