@@ -156,7 +156,16 @@ RULES = [
     ),
     bad("0.9 ::«", "a rule is missing after '::'", "Write a soft rule as 0.9 :: formula", "0.9 :: legs"),
     bad(
-        "!" * 50 + "«legs", "a formula nested deeper than 50", "Split the rule into several lines", "!" * 40 + "(legs)"
+        "!" * 100 + "«legs",
+        "a formula nested deeper than 100",
+        "Split the rule into several lines",
+        "!" * 90 + "(legs)",
+    ),
+    bad(
+        "<->".join(["legs"] * 50) + "<->«legs",
+        "a chain of more than 50 '<->'",
+        "Split the rule into several lines",
+        "<->".join(["legs"] * 40),
     ),
     bad("legs -> «", "expected a formula, found the end of the line", "A formula is a name", "legs -> fins"),
     bad("legs & «or fins", "expected a formula, found 'or'", "A formula is a name, a comparison", "legs or fins"),
@@ -272,6 +281,8 @@ pet = LabelSpace(PET)
 legs, fins, age = symbols("legs, fins, age")
 NAN = float("nan")
 
+MANY = ", ".join(f"a{i}" for i in range(30)) + "\n"
+
 CALLS = [
     BadCall(
         "formula",
@@ -384,6 +395,22 @@ CALLS = [
         "two columns are called 'a=x'",
         "Rename one of the variables",
         lambda _: LabelSpace('a: {x}\n"a=y"'),
+    ),
+    BadCall(
+        "space",
+        lambda _: LabelSpace("a, b").rename({"b": "a"}),
+        RuleError,
+        "two variables are called 'a'",
+        "Rename one of them",
+        lambda _: LabelSpace("a, b").rename({"b": "c"}),
+    ),
+    BadCall(
+        "solver",
+        lambda _: LabelSpace(MANY + " + ".join(f"{3**i % 100003}*a{i}" for i in range(30)) + " = 500000"),
+        RuleError,
+        "a sum of 30 variables with more than 50,000 different partial totals",
+        "Use fewer variables, smaller ranges or rounder coefficients",
+        lambda _: LabelSpace(MANY + " + ".join(f"{i % 5}*a{i}" for i in range(30)) + " = 50"),
     ),
     BadCall(
         "space",
@@ -617,6 +644,14 @@ CALLS = [
     ),
     BadCall(
         "sources",
+        lambda _: LabelSpace.classes([0.5]),
+        RuleError,
+        "the class 0.5 is neither a name nor an integer",
+        "Use names or integers",
+        lambda _: LabelSpace.classes([5]),
+    ),
+    BadCall(
+        "sources",
         lambda _: LabelSpace.classes(["cat", "cat"]),
         RuleError,
         "the class 'cat' is listed twice",
@@ -726,6 +761,22 @@ CALLS = [
         "a matrix of shape (2,)",
         "one column an attribute",
         lambda _: LabelSpace.class_attributes([[1, 0]]),
+    ),
+    BadCall(
+        "sources",
+        lambda _: LabelSpace.class_attributes([["yes"]]),
+        RuleError,
+        "a class-attribute matrix of something else than numbers in rows of one length",
+        "Use 0, 1, or NaN",
+        lambda _: LabelSpace.class_attributes([[1]]),
+    ),
+    BadCall(
+        "sources",
+        _dimacs("p cnf 2 3\n1 2 0\n"),
+        DataError,
+        ", line 2: 1 clauses, where the header promises 3",
+        "The file may be cut off",
+        _dimacs("p cnf 2 1\n1 2 0\n"),
     ),
     BadCall(
         "sources",

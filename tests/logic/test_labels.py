@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
 from dssl.logic.variables import Variable
 from logic.messages import BadCall, calls_about, check_call
@@ -123,7 +122,6 @@ def test_numbers_among_names_are_values_in_any_company() -> None:
     assert [row["m"] for row in mixed_space.decode(mixed_space.encode(np.array([[7, 1], [NAN, 0]])))] == [7, None]
 
 
-@pytest.mark.xfail(reason="polars has no column of names and numbers", strict=True, raises=TypeError)
 def test_names_and_numbers_in_a_polars_frame() -> None:
     mixed_space = LabelSpace("m: {a, 7}\nb")
     assert len(mixed_space.decode(mixed_space.encode([{"m": 7}, {"m": "a"}]), "polars")) == 2
@@ -194,13 +192,7 @@ def test_errors(case: BadCall, tmp_path: Path) -> None:
     check_call(case, tmp_path)
 
 
-@pytest.mark.xfail(reason="columns of one-valued variables are read as indices", strict=True, raises=DataError)
 def test_columns_of_a_variable_with_one_value() -> None:
     single = LabelSpace("c: {only}\nb")
     columns = single.encode([{"c": "only", "b": True}])
     assert np.array_equal(single.encode(columns), columns)
-
-
-@pytest.mark.xfail(reason="the indices of an integer variable are read as its values", strict=True, raises=DataError)
-def test_indices_of_an_integer_variable_round_trip() -> None:
-    assert np.array_equal(space.encode(space.decode(COLUMNS, "indices")), COLUMNS, equal_nan=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +13,7 @@ import oracle
 from dssl.logic.constraints import Constraints, Sum
 from dssl.logic.normalisation import normalise
 from dssl.logic.solver import Solver
+from logic.messages import BadCall, calls_about, check_call
 from logic.strategies import Drawn, drawn_spaces
 
 Literals = list[tuple[int, int, bool]]  # block, value index, chosen or not
@@ -127,3 +130,8 @@ def test_no_rules_are_all_satisfiable() -> None:
     assert solver.satisfiable()
     assert solver.conflict() is None
     assert not solver.satisfiable([solver.literal(2), solver.literal(3)])
+
+
+@pytest.mark.parametrize("case", calls_about("solver"), ids=lambda case: case.reason[:40])
+def test_errors_of_calls(case: BadCall, tmp_path: Path) -> None:
+    check_call(case, tmp_path)

@@ -11,7 +11,8 @@ variables and parity all take this form. Blocks come in three groups, in this or
 * one binary block a soft rule, true exactly when its formula holds;
 * *hidden* blocks that stand for a part of a rule. The constraints that define a hidden block are listed with it
   in ``owner``; they fix its value for every choice of the others, so a hidden block never changes a count,
-  and where nothing else asks for it, it may be dropped together with what defines it.
+  and where nothing else asks for it, it may be dropped together with what defines it. The block that says which row
+  of a table a label is has no such constraints: it is fixed for valid labels only, and is never dropped.
 """
 
 from __future__ import annotations

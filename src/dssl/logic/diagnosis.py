@@ -62,6 +62,10 @@ class _Doctor:
     def __init__(self, space: LabelSpace) -> None:
         self.space, self.solver = space, space.solver
         self.hard = [i for i, rule in enumerate(space.rules) if rule.probability is None]
+        c = space.constraints
+        owned = {*c.clause_owners, *c.sum_owners}
+        rows = {c.offsets[block] for block in c.hidden if block not in owned}  # first values of blocks of rows
+        self.tables = {rule for clause, rule in zip(c.clauses, c.clause_rules) if not rows.isdisjoint(clause)}
 
     def rules(self, numbers: list[int] | None) -> tuple[Rule, ...]:
         return tuple(self.space.rules[i] for i in numbers or ())
@@ -119,15 +123,27 @@ class _Doctor:
         ways = self._ways_to_fail()
         for i in self.hard:
             rule = self.space.rules[i]
-            if any(self.solver.satisfiable_without(i, way) for way in ways[i]):
-                continue
-            others = [r for r in self.hard if r != i]
-            blame = sorted({r for way in ways[i] for r in self.solver.conflict(way, others) or ()})
+            blame = self._implied_as_a_whole(i) if i in self.tables else self._implied(i, ways[i])
             if blame:
                 out.append(Finding("redundant", f"'{rule.text}' follows from:", self.rules(blame)))
-            else:
+            elif blame is not None:
                 out.append(Finding("vacuous", f"'{rule.text}' is always true", (rule,)))
         return out
+
+    def _implied(self, i: int, ways: list[list[int]]) -> list[int] | None:
+        """The other rules that leave rule i no way to fail; None if one is left."""
+        if any(self.solver.satisfiable_without(i, way) for way in ways):
+            return None
+        others = [r for r in self.hard if r != i]
+        return sorted({r for way in ways for r in self.solver.conflict(way, others) or ()})
+
+    def _implied_as_a_whole(self, i: int) -> list[int] | None:
+        """The same for a table, whose constraints speak of a row that exists for valid labels only."""
+        solver = self._probing([self.space.rules[i].formula])
+        fails = solver.literal(solver.constraints.offsets[len(self.space.variables)])
+        probe = len(self.space.rules)
+        blame = solver.conflict([fails], [*(r for r in self.hard if r != i), probe])
+        return None if blame is None else [r for r in blame if r != probe]
 
     def _ways_to_fail(self) -> dict[int, list[list[int]]]:
         """For each rule, SAT literals for every way in which it can fail; definitions are not its own."""

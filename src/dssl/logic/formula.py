@@ -224,13 +224,16 @@ class Compare(Formula):
 
     def kleene(self, table: Table) -> tuple[Mask, Mask]:
         weights, constant = self.weights()
-        low = np.full(table.rows, constant, dtype=np.int64)
+        most = abs(constant) + sum(abs(c) * max(abs(int(v)) for v in table.values[name]) for name, c in weights.items())
+        dtype = np.int64 if most < 2**62 else object  # Python's own integers where 64 bits would wrap around
+        low = np.full(table.rows, constant, dtype=dtype)
         high = low.copy()
         for name, c in weights.items():
-            scaled = c * np.array([int(v) for v in table.values[name]], dtype=np.int64)
+            scaled = np.array([c * int(v) for v in table.values[name]], dtype=dtype)
             low += np.append(scaled, scaled.min())[table.indices[name]]  # index −1 takes the last entry
             high += np.append(scaled, scaled.max())[table.indices[name]]
-        return _bounds_hold(self.op, low, high)
+        true, false = _bounds_hold(self.op, low, high)
+        return true.astype(bool), false.astype(bool)
 
     def __str__(self) -> str:
         return f"{sum_text(self.left)} {self.op} {sum_text(self.right)}"
@@ -243,7 +246,7 @@ def _bounds_hold(op: str, low: Any, high: Any) -> tuple[Mask, Mask]:
         return (equal, apart) if op == "=" else (apart, equal)
     compare = _COMPARE[op]
     both = compare(low, 0), compare(high, 0)
-    return both[0] & both[1], ~(both[0] | both[1])
+    return both[0] & both[1], np.logical_not(both[0] | both[1])
 
 
 def compare_holds(op: str, value: int) -> bool:

@@ -131,6 +131,8 @@ def _numeric_positions(variable: Variable, array: NDArray[Any]) -> NDArray[np.in
         unknown |= (out == -1) & ~good
         out, whole = np.where(good, found, out), whole & good
     else:
+        if len(variable.values) == 1:
+            out[out == 1] = 0  # a column matrix holds 1 where an index would be 0
         unknown |= out == -1
         whole &= (out >= 0) & (out < len(variable.values))
     bad = ~whole & ~unknown
@@ -154,7 +156,7 @@ def _position(variable: Variable, entry: Any) -> int | None:
             return _TRUTH.get(text)
         if variable.kind == "integer" and re.fullmatch("-?[0-9]{1,18}", text):
             return variable.positions.get(int(text))
-        return None
+        return next((i for i, value in enumerate(variable.values) if str(value) == entry), None)
     if isinstance(entry, int | float | np.integer | np.floating | np.bool_):
         if variable.kind == "categorical" and entry in variable.positions:
             return variable.positions[entry]  # type: ignore[index]
@@ -258,6 +260,9 @@ def decode(space: LabelSpace, columns: Any, form: str = "records") -> Any:
     if form == "records":
         return [dict(zip(names, row)) for row in values.tolist()]
     columns_by_name = {name: values[:, i].tolist() for i, name in enumerate(names)}
+    for v in space.variables:
+        if len({type(value) for value in v.values}) > 1:  # frames hold one type a column
+            columns_by_name[v.name] = [None if x is None else str(x) for x in columns_by_name[v.name]]
     if form == "pandas":
         import pandas
 

@@ -275,13 +275,16 @@ class _Parser:
 
     def deeper(self) -> None:
         self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.fail(f"a formula nested deeper than {MAX_DEPTH}", "Split the rule into several lines.")
+        if self.depth > 2 * MAX_DEPTH:  # brackets are limited to MAX_DEPTH; each may hold a ! or a ->
+            self.fail(f"a formula nested deeper than {2 * MAX_DEPTH}", "Split the rule into several lines.")
 
     def formula(self) -> Formula:
         self.deeper()
-        left = self.implication()
+        left, chain = self.implication(), 0
         while self.take("<->"):
+            chain += 1
+            if self.depth + chain > MAX_DEPTH:
+                self.fail(f"a chain of more than {MAX_DEPTH} '<->'", "Split the rule into several lines.")
             left = Iff(left, self.implication())
         self.depth -= 1
         return left

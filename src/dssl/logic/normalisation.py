@@ -66,6 +66,7 @@ class _Builder:
         self.sum_rules: list[int] = []
         self.sum_owners: list[int] = []
         self.named: dict[Formula | Sum, Choice] = {}  # what a hidden block stands for → "that block is true"
+        self.forms: dict[tuple[Formula, bool], list[Disjunction]] = {}
         self.rule = -1
 
     def add_block(self, size: int) -> int:
@@ -218,6 +219,12 @@ class _Builder:
 
     def cnf(self, formula: Formula, positive: bool) -> list[Disjunction]:
         """The formula, or its negation, as a conjunction of disjunctions; [] is true and [[]] false."""
+        key = (formula, positive)
+        if key not in self.forms:  # each part once: equivalences ask for both signs of every part below them
+            self.forms[key] = self._cnf(formula, positive)
+        return self.forms[key]
+
+    def _cnf(self, formula: Formula, positive: bool) -> list[Disjunction]:
         if isinstance(formula, Not):
             return self.cnf(formula.arg, not positive)
         if isinstance(formula, Implies):

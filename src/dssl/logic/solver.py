@@ -7,6 +7,7 @@ by that rule's switch; definitions of hidden and soft blocks always hold.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -14,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pysat.solvers import Glucose4
 
+from dssl.errors import RuleError
 from dssl.logic.constraints import Constraints, Sum
 
+_MAX_PLACES = 50_000  # of one sum
 _SPREAD = 6  # blocks larger than this forbid two values by a ladder, not pair by pair
 
 
@@ -90,11 +93,10 @@ class Solver:
 
     def _add_sum(self, s: Sum, guard: list[int]) -> None:
         """The sum as a decision diagram over its blocks: a place that is reached must find a way on."""
-        layers = self._layers(s)
+        layers = self._layers(s)  # coefficients rise within each
         reach = [(0, 0)]
         for layer in reversed(layers):
-            low, high = min(c for _, c in layer), max(c for _, c in layer)
-            reach.append((reach[-1][0] + low, reach[-1][1] + high))
+            reach.append((reach[-1][0] + layer[0][0], reach[-1][1] + layer[-1][0]))
         reach.reverse()
         places: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
         todo: list[tuple[int, tuple[tuple[int, int], ...], int]] = []
@@ -106,6 +108,11 @@ class Solver:
                 return bool(kept)
             key = (depth, kept)
             if key not in places:
+                if len(places) == _MAX_PLACES:
+                    raise RuleError(
+                        f"a sum of {len(layers)} variables with more than {_MAX_PLACES:,} different partial totals",
+                        remedy="Use fewer variables, smaller ranges or rounder coefficients.",
+                    )
                 places[key] = next(self._ids)
                 todo.append((depth, kept, places[key]))
             return places[key]
@@ -115,18 +122,25 @@ class Solver:
             self._sat.add_clause([*guard, *([] if root is False else [root])])
         while todo:
             depth, demand, here = todo.pop()
-            for value, c in layers[depth]:
-                onward = place(depth + 1, [(a - c, b - c) for a, b in demand])
-                if onward is not True:
-                    self._sat.add_clause([-here, -self.literal(value), *([] if onward is False else [onward])])
+            low, high = reach[depth + 1]
+            onward: list[int] = []
+            for a, b in demand:  # only these coefficients leave a demand that can still be met
+                first = bisect.bisect_left(layers[depth], (a - high, -1))
+                last = bisect.bisect_left(layers[depth], (b - low + 1, -1))
+                for c, value in layers[depth][first:last]:
+                    after = place(depth + 1, [(x - c, y - c) for x, y in demand])
+                    onward.append(self.literal(value))
+                    if after is not True:
+                        self._sat.add_clause([-here, -self.literal(value), after])
+            self._sat.add_clause([-here, *onward])
 
     def _layers(self, s: Sum) -> list[list[tuple[int, int]]]:
-        """For each block that a sum speaks of, its values with their coefficients."""
+        """For each block that a sum speaks of, its coefficients and values, coefficients rising."""
         coefficient = dict(zip(s.values, s.coefficients))
         offsets, sizes = self.constraints.offsets, self.constraints.sizes
         blocks = dict.fromkeys(self._block_of[v] for v in s.values)
         spans = (range(offsets[block], offsets[block] + sizes[block]) for block in blocks)
-        return [[(v, coefficient.get(v, 0)) for v in span] for span in spans]
+        return [sorted((coefficient.get(v, 0), v) for v in span) for span in spans]
 
     def satisfiable(self, literals: Iterable[int] = (), rules: Iterable[int] | None = None) -> bool:
         """Whether the rules (all, if None) allow these SAT literals together."""
@@ -181,8 +195,7 @@ class Solver:
         """A SAT literal whose truth demands that a sum fails."""
         switch = next(self._ids)
         layers = self._layers(s)
-        low = sum(min(c for _, c in layer) for layer in layers)
-        high = sum(max(c for _, c in layer) for layer in layers)
+        low, high = sum(layer[0][0] for layer in layers), sum(layer[-1][0] for layer in layers)
         edges = [low - 1, *(edge for interval in s.intervals for edge in interval), high + 1]
         gaps = [(a + 1, b - 1) for a, b in zip(edges[::2], edges[1::2]) if a + 1 <= b - 1]
         self._add_sum(Sum(s.values, s.coefficients, tuple(gaps)), [-switch])

@@ -36,6 +36,9 @@ def classes(names: Iterable[str | int], name: str) -> tuple[Variable, ...]:
     values = tuple(value.item() if isinstance(value, np.generic) else value for value in names)
     if not values:
         raise RuleError("there are no classes", remedy="Name at least one.")
+    odd = [value for value in values if isinstance(value, bool) or not isinstance(value, str | int)]
+    if odd:
+        raise RuleError(f"the class {odd[0]!r} is neither a name nor an integer", remedy="Use names or integers.")
     _refuse_repeats(values, "class")
     return (Variable.choice(name, values),)
 
@@ -201,7 +204,13 @@ def class_attributes(
 
 
 def _zero_one(matrix: Any) -> NDArray[np.float64]:
-    array = np.asarray(matrix, dtype=np.float64)
+    try:
+        array = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise RuleError(
+            "a class-attribute matrix of something else than numbers in rows of one length",
+            remedy="Use 0, 1, or NaN where it is open.",
+        ) from None
     if array.ndim != 2:
         raise RuleError(f"a matrix of shape {array.shape}", remedy="Give one row a class and one column an attribute.")
     bad = ~(np.isnan(array) | (array == 0) | (array == 1))
@@ -245,7 +254,7 @@ def dimacs(
 class _Dimacs:
     def __init__(self, path: str | Path, projection: str) -> None:
         self.path, self.projection = path, projection
-        self.count = -1
+        self.count = self.promised = -1
         self.clauses: list[tuple[list[int], int]] = []
         self.weights: dict[int, float] = {}
 
@@ -278,14 +287,20 @@ class _Dimacs:
             self.fail(1, "there is no 'p cnf VARIABLES CLAUSES' line", "Check that this is a DIMACS CNF file.")
         if open_clause:
             self.fail(started, "the last clause is not closed by 0", "The file may be cut off: fetch it again.")
+        if len(self.clauses) < self.promised:
+            self.fail(
+                started,
+                f"{len(self.clauses):,} clauses, where the header promises {self.promised:,}",
+                "The file may be cut off: fetch it again.",
+            )
         return self.count, self.clauses, self._weights()
 
     def header(self, words: list[str], line: int) -> None:
-        if len(words) != 4 or words[1] != "cnf" or not all(w.isdecimal() for w in words[2:]):
+        if len(words) != 4 or words[1] != "cnf" or not all(w.isdecimal() and len(w) < 9 for w in words[2:]):
             self.fail(line, f"'{shown(' '.join(words))}' is not a CNF header", "Expected: p cnf VARIABLES CLAUSES.")
         if self.count >= 0:
             self.fail(line, "a second header", "Keep one 'p cnf' line.")
-        self.count = int(words[2])
+        self.count, self.promised = int(words[2]), int(words[3])
 
     def literal(self, word: str, line: int) -> int:
         if self.count < 0:

@@ -67,6 +67,9 @@ class LabelSpace:
         self.variables, self.rules = variables, rules
         self._circuit: Circuit | None = None
         self.literal_weights: NDArray[Any] | None = None  # (width, 2) weights of true and false, if a file gave them
+        twice = _repeated(variable.name for variable in variables)
+        if twice is not None:
+            raise RuleError(f"two variables are called '{twice}'", remedy="Rename one of them.")
         twice = _repeated(column for variable in variables for column in variable.columns)
         if twice is not None:
             raise RuleError(f"two columns are called '{twice}'", remedy="Rename one of the variables.")

@@ -105,11 +105,20 @@ class Symbol:
     def __rshift__(self, other: Any) -> Formula:
         return self.formula() >> other
 
+    __rand__ = __and__
+    __ror__ = __or__
+    __rxor__ = __xor__
+
+    def __rrshift__(self, other: Any) -> Formula:
+        return as_formula(other) >> self
+
     def __invert__(self) -> Formula:
         return ~self.formula()
 
     def iff(self, other: Any) -> Formula:
         return self.formula().iff(other)
+
+    __bool__ = Formula.__bool__
 
     def __hash__(self) -> int:
         return hash(self.terms)

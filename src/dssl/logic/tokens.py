@@ -10,7 +10,7 @@ from dssl.errors import RuleError
 
 MAX_DEPTH = 50  # brackets, ! and -> nested deeper than this are refused
 _TOKEN = re.compile(
-    r"""(?P<space>[ \t\r\f\v\u00a0]+|\\[ \t\r]*(?:\#[^\n]*)?\n)
+    r"""(?P<space>[ \t\r\f\v\u00a0]+|\\[ \t\r]*(?:\#[^\n]*)?(?:\n|\Z))
       | (?P<comment>\#[^\n]*)
       | (?P<newline>\n)
       | (?P<string>"(?:[^"\\\n]|\\.)*")

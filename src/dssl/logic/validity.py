@@ -30,7 +30,7 @@ class Violations:
     @property
     def impossible(self) -> NDArray[np.bool_]:
         """Mask of the partial rows that no completion saves, though no single rule surely fails."""
-        return self.jointly.any(axis=1)
+        return np.asarray(self.jointly.any(axis=1))
 
     @property
     def invalid(self) -> NDArray[np.bool_]:
@@ -97,7 +97,7 @@ def check(space: LabelSpace, y: Any) -> Violations:
     for rows, known in _patterns(columns, doubtful):
         conflict = space.solver.conflict(_literals(space, known))
         if conflict is not None:
-            jointly[np.ix_(rows, conflict)] = True
+            jointly[rows[:, None], conflict] = True
     return Violations(space.rules, broken, jointly)
 
 

@@ -87,7 +87,8 @@ class Scope:
             raise RuleError(
                 f"'{shown(name)}' is not declared",
                 remedy=nearest(name, self.variables)
-                + f"Declared: {listed(self.variables)}. A line '{quoted(shown(name))}' declares it as binary.",
+                + (f"Declared: {listed(self.variables)}. " if self.variables else "Nothing is declared yet. ")
+                + f"A line '{quoted(shown(name))}' declares it as binary.",
             ) from None
 
     def truth(self, name: str) -> Formula:
