@@ -1,0 +1,113 @@
+"""Circuits on disk: found again, never half written, never trusted blindly."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dssl.circuits import cache
+from dssl.logic.constraints import Constraints, Sum
+
+ARRAYS = (
+    np.array([2, 2, 4], dtype=np.int8),
+    np.array([1, -1, 0], dtype=np.int32),
+    np.array([0, 0, 0, 2], dtype=np.int64),
+    np.array([0, 1], dtype=np.int32),
+)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DSSL_CACHE", str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+def test_what_was_saved_is_loaded(place: Path) -> None:
+    assert cache.load("a" * 64) is None
+    cache.save("a" * 64, ARRAYS)
+    loaded = cache.load("a" * 64)
+    assert loaded is not None
+    assert all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(loaded, ARRAYS))
+    assert [path.name for path in place.iterdir()] == ["a" * 64 + ".npz"]
+
+
+def test_a_damaged_file_is_ignored(place: Path) -> None:
+    cache.save("a" * 64, ARRAYS)
+    file = place / ("a" * 64 + ".npz")
+    whole = file.read_bytes()
+    for damaged in (b"", b"not a circuit", whole[: len(whole) // 2]):
+        file.write_bytes(damaged)
+        assert cache.load("a" * 64) is None
+
+
+def test_a_file_under_the_wrong_name_is_ignored(place: Path) -> None:
+    cache.save("a" * 64, ARRAYS)
+    os.rename(place / ("a" * 64 + ".npz"), place / ("b" * 64 + ".npz"))
+    assert cache.load("b" * 64) is None
+
+
+def test_changed_numbers_are_noticed(place: Path) -> None:
+    cache.save("a" * 64, ARRAYS)
+    with np.load(place / ("a" * 64 + ".npz")) as file:
+        content = dict(file)
+    content["child"] = content["child"][::-1].copy()
+    np.savez(place / ("a" * 64 + ".npz"), **content)
+    assert cache.load("a" * 64) is None
+
+
+def test_a_folder_that_cannot_be_made_means_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("DSSL_CACHE", str(tmp_path / "file" / "below"))
+    cache.save("a" * 64, ARRAYS)
+    assert cache.load("a" * 64) is None
+
+
+def test_a_failed_write_leaves_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cache.save("a" * 64, ARRAYS)
+    assert list(place.iterdir()) == []
+
+
+def test_files_of_processes_long_gone_are_removed(place: Path) -> None:
+    place.mkdir()
+    old, new = place / "old.tmp", place / "new.tmp"
+    old.touch()
+    new.touch()
+    os.utime(old, (time.time() - 7200,) * 2)
+    cache.save("a" * 64, ARRAYS)
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_the_key_follows_the_content() -> None:
+    base = Constraints((2, 2), (False, False), ((1, 3),), (), visible=2)
+    same = Constraints((2, 2), (False, False), ((1, 3),), (), visible=2, clause_rules=(7,))
+    others = [
+        Constraints((2, 2), (False, False), ((1, 2),), (), visible=2),
+        Constraints((2, 2), (False, False), ((1, 3),), (), visible=1),
+        Constraints((2, 2), (True, False), ((1, 3),), (), visible=2),
+        Constraints((2, 2), (False, False), ((1, 3),), (Sum((1, 3), (1, 1), ((0, 1),)),), visible=2),
+        Constraints((2, 2), (False, False), ((1, 3),), (), visible=1, clause_owners=(1,)),
+    ]
+    keys = [cache.content_key(c) for c in [base, *others]]
+    assert cache.content_key(same) == keys[0]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cache.folder() == tmp_path / "kept"
+    monkeypatch.delenv("DSSL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    monkeypatch.setattr("sys.platform", "linux")
+    assert cache.folder() == Path("/somewhere/dssl")
+    monkeypatch.setattr("sys.platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", "/local")
+    assert cache.folder() == Path("/local/dssl")
