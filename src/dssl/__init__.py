@@ -24,28 +24,35 @@ if TYPE_CHECKING:
     from dssl.circuits.circuit import Circuit
     from dssl.errors import DataError, RuleError
     from dssl.logic.space import LabelSpace
-    from dssl.logic.symbols import at_least, at_most, exactly, exactly_one, symbols
+    from dssl.logic.symbols import symbols
+    from dssl.priors.gaussian import GaussianPrior
+    from dssl.priors.relaxations import DeterministicPrior, EntropyPrior, ExclusivityPrior, PseudoLabelPrior
+    from dssl.training.objective import Objective
 
 _HOME = {
     "Circuit": "dssl.circuits.circuit",
     "DataError": "dssl.errors",
+    "DeterministicPrior": "dssl.priors.relaxations",
+    "EntropyPrior": "dssl.priors.relaxations",
+    "ExclusivityPrior": "dssl.priors.relaxations",
+    "GaussianPrior": "dssl.priors.gaussian",
     "LabelSpace": "dssl.logic.space",
+    "Objective": "dssl.training.objective",
+    "PseudoLabelPrior": "dssl.priors.relaxations",
     "RuleError": "dssl.errors",
-    "at_least": "dssl.logic.symbols",
-    "at_most": "dssl.logic.symbols",
-    "exactly": "dssl.logic.symbols",
-    "exactly_one": "dssl.logic.symbols",
     "symbols": "dssl.logic.symbols",
 }
 __all__ = [
     "Circuit",
     "DataError",
+    "DeterministicPrior",
+    "EntropyPrior",
+    "ExclusivityPrior",
+    "GaussianPrior",
     "LabelSpace",
+    "Objective",
+    "PseudoLabelPrior",
     "RuleError",
-    "at_least",
-    "at_most",
-    "exactly",
-    "exactly_one",
     "symbols",
 ]
 

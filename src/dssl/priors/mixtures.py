@@ -1,0 +1,53 @@
+"""The normalised deterministic prior: a mixture of Dirichlet (for binaries, Beta) densities, one a valid label.
+
+A block of K values in label y has density Dir(θ; 1 + T e_y) = Γ(T+K)/Γ(T+1) · θ_y^T, which for K = 2 is the
+Beta(1+T, 1) of a binary variable. Sampling needs uniform numbers only: θ_y ~ Beta(1+T, K−1) is a product of powers of
+uniforms, and the rest is shared out by a flat Dirichlet.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+from dssl.priors.blocks import Blocks
+from dssl.priors.prior import Answers
+
+
+def log_constant(blocks: Blocks, power: Tensor) -> Tensor:
+    """log of the constants of all blocks: Σ_v log Γ(T+K_v) − log Γ(T+1)."""
+    out = torch.zeros_like(power)
+    for group in blocks.groups:
+        out = out + len(group.variables) * (torch.lgamma(power + group.size) - torch.lgamma(power + 1))
+    return out
+
+
+def draw_labels(
+    blocks: Blocks, values: list[Tensor], circuit: Answers | None, n: int, generator: Generator | None
+) -> list[Tensor]:
+    """n labels in proportion to the log weights of their values (m, K) by group, as value indices (n, m)."""
+    if circuit is None:
+        return [(value - _exponential((n, *value.shape), value, generator).log()).argmax(-1) for value in values]
+    rows = circuit.sample(*blocks.literals(values), n, generator).to(values[0].dtype)  # (n, width)
+    return [
+        column.squeeze(-1).long() if group.binary else column.argmax(-1)
+        for group, column in zip(blocks.groups, blocks.columns(rows))
+    ]
+
+
+def draw_theta(blocks: Blocks, labels: list[Tensor], power: Tensor, generator: Generator | None) -> Tensor:
+    """θ given labels, value indices (n, m) by group: (n, width)."""
+    parts = []
+    for group, label in zip(blocks.groups, labels):
+        steps = torch.arange(group.size - 1, device=power.device)
+        own = -(_exponential((*label.shape, group.size - 1), power, generator) / (1 + power + steps)).sum(-1)
+        share = _exponential((*label.shape, group.size), power, generator)
+        share = share.scatter(-1, label.unsqueeze(-1), 0)
+        share = share / share.sum(-1, keepdim=True).clamp_min(torch.finfo(share.dtype).tiny)
+        theta = -torch.expm1(own).unsqueeze(-1) * share
+        parts.append(theta.scatter(-1, label.unsqueeze(-1), own.exp().unsqueeze(-1)))  # (n, m, K)
+    return blocks.literals(parts)[0]
+
+
+def _exponential(shape: tuple[int, ...], like: Tensor, generator: Generator | None) -> Tensor:
+    return torch.empty(shape, dtype=like.dtype, device=like.device).exponential_(generator=generator)

@@ -1,0 +1,298 @@
+"""Eq. DSSL: likelihood of what is observed, priors by rows, ramps, alignment, collapse."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import oracle
+from dssl.errors import DataError
+from dssl.logic.space import LabelSpace
+from dssl.priors import DeterministicPrior, EntropyPrior
+from dssl.training.objective import Alignment, Objective, as_columns, collapse, linear_ramp, sigmoid_ramp
+from priors.cases import SPACES, evidence_of, logits_of
+
+NAN = math.nan
+CLASSES = LabelSpace.classes(["cat", "dog", "trout"])
+every_space = pytest.mark.parametrize("space", SPACES)
+
+
+def observed(space: LabelSpace, z: torch.Tensor, known: torch.Tensor, rules: bool) -> float:
+    """log probability of the labels that agree with what is known; with rules, given that they are valid."""
+    kept = space if rules else LabelSpace.of(space.variables)
+    rows = oracle.valid_columns(kept.constraints)
+    pos, neg = oracle.log_literals(space.variables, z)
+    soft = oracle.soft_log_weights(kept.constraints)
+    e = known.numpy()
+    seen = [
+        np.concatenate(x)
+        for x in ((np.where(e == 0, -np.inf, pos), soft[0]), (np.where(e == 1, -np.inf, neg), soft[1]))
+    ]
+    whole = [np.concatenate(x) for x in ((pos, soft[0]), (neg, soft[1]))]
+    return oracle.log_wmc(rows, *seen) - oracle.log_wmc(rows, *whole)
+
+
+# ---- the likelihood ----
+
+
+@every_space
+@pytest.mark.parametrize("constrained", [False, True])
+def test_likelihood_of_partial_labels_against_enumeration(space, constrained):
+    s, z, known = SPACES[space], logits_of(SPACES[space], 8), evidence_of(SPACES[space], 8)
+    found = Objective(s, None, constrained=constrained).log_likelihood(z, known)
+    expected = [observed(s, z[i], known[i], constrained) for i in range(8)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_complete_labels_are_cross_entropy():
+    z, y = logits_of(CLASSES, 6), torch.tensor([0, 1, 2, 0, 1, 2])
+    loss = Objective(CLASSES, None)(z, y)
+    torch.testing.assert_close(loss.total, torch.nn.functional.cross_entropy(z, y))
+    binaries = SPACES["binaries"]
+    z, y = logits_of(binaries, 6), torch.randint(2, (6, 3), generator=torch.Generator().manual_seed(0))
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(z, y.double(), reduction="none").sum(-1).mean()
+    torch.testing.assert_close(Objective(binaries, None)(z, y).total, expected)
+
+
+def test_excluded_values_and_candidate_sets():
+    z = logits_of(CLASSES, 1)
+    theta = z.softmax(-1)[0]
+    objective = Objective(CLASSES, None)
+    not_trout = torch.tensor([[NAN, NAN, 0.0]])
+    torch.testing.assert_close(objective(z, not_trout).total, -torch.log(1 - theta[2]))
+    cat_or_trout = torch.tensor([[NAN, 0.0, NAN]])
+    torch.testing.assert_close(objective(z, cat_or_trout).total, -torch.log(theta[0] + theta[2]))
+    only_one_left = torch.tensor([[0.0, 0.0, NAN]])
+    torch.testing.assert_close(objective(z, only_one_left).total, -torch.log(theta[2]))
+    for labels in (torch.tensor([[0.0, 0.0, 0.0]]),):
+        with pytest.raises(DataError, match=r"rows \[0\] leave no value"):
+            objective(z, labels)
+
+
+def test_finite_and_accurate_at_huge_logits():
+    z = torch.tensor([[1e4, -1e4, 0.0], [30.0, 0.0, 0.0]], requires_grad=True)
+    loss = Objective(CLASSES, None)(z, torch.tensor([1, 0]))
+    loss.backward()
+    assert float(loss) == pytest.approx(1e4, rel=1e-6)
+    assert z.grad.isfinite().all()
+    assert z.grad[1, 0].item() == pytest.approx(-math.exp(-30), rel=1e-4)  # not lost against 1
+
+
+def test_the_unhelpful_model_of_eq_2_gives_unlabelled_rows_no_gradient():
+    for space in (CLASSES, SPACES["mix"], SPACES["rules and soft rules"]):
+        z = logits_of(space, 6).float().requires_grad_()
+        nothing = torch.full((6, space.width), NAN)
+        objective = Objective(space, None)
+        assert torch.equal(objective.log_likelihood(z, nothing), torch.zeros(6))
+        objective.log_likelihood(z, nothing).sum().backward()
+        assert torch.equal(z.grad, torch.zeros_like(z))
+        loss = objective(z, nothing)
+        assert float(loss) == 0
+        z.grad = None
+        loss.backward()
+        assert z.grad is None or not z.grad.any()
+        assert not Objective(space, None, constrained=True).log_likelihood(z, nothing).detach().abs().max() > 1e-6
+
+
+# ---- priors by rows ----
+
+
+def labels_of_all_kinds(space: LabelSpace, rows: int) -> torch.Tensor:
+    """A third complete, a third partial, a third unknown."""
+    valid = torch.from_numpy(oracle.valid_columns(space.constraints)[:, : space.width]).double()
+    y = evidence_of(space, rows)
+    y[::3] = valid[torch.arange(len(y[::3])) % len(valid)]
+    y[1::3] = NAN
+    return y
+
+
+@every_space
+def test_the_loss_of_a_batch_is_the_mean_of_its_rows(space):
+    s = SPACES[space]
+    z, y = logits_of(s, 9), labels_of_all_kinds(s, 9)
+    weight = torch.linspace(0.5, 2, 9, dtype=torch.float64)
+    objective = Objective(s, DeterministicPrior(s), prior_weight=0.3, labelled_prior_weight=0.2)
+    rows = [objective(z[i : i + 1], y[i : i + 1], sample_weight=weight[i : i + 1]) for i in range(9)]
+    for size in (1, 2, 5, 9):
+        batch = objective(z[:size], y[:size], sample_weight=weight[:size])
+        torch.testing.assert_close(batch.total, torch.stack([row.total for row in rows[:size]]).mean())
+        torch.testing.assert_close(batch.total, sum(batch.parts.values()))
+        for name in batch.parts:
+            expected = torch.stack([row.parts[name] for row in rows[:size]]).mean()
+            torch.testing.assert_close(batch.parts[name], expected)
+
+
+def test_who_gets_which_prior():
+    space = SPACES["rules and soft rules"]
+    prior = DeterministicPrior(space)
+    z, y = logits_of(space, 9), labels_of_all_kinds(space, 9)
+    complete = ~y.isnan().any(-1)
+    loss = Objective(space, prior, prior_weight=0.5, labelled_prior_weight=0.25)(z, y)
+    expected = -(0.5 * prior(z, y)[~complete].sum() + 0.25 * prior(z)[complete].sum()) / 9
+    torch.testing.assert_close(loss.parts["prior"] + loss.parts["labelled_prior"], expected)
+    assert set(Objective(space, prior)(z, y).parts) == {"supervised", "prior"}
+    assert set(Objective(space, None)(z, y).parts) == {"supervised"}
+    assert loss.logs().keys() == {"supervised", "prior", "labelled_prior", "total"}
+
+
+def test_means_over_terms():
+    z, y = logits_of(CLASSES, 4), torch.tensor([0, -1, -1, -1])
+    prior = DeterministicPrior(CLASSES)
+    loss = Objective(CLASSES, prior, mean="terms")(z, y)
+    torch.testing.assert_close(loss.parts["supervised"], torch.nn.functional.cross_entropy(z[:1], y[:1]))
+    torch.testing.assert_close(loss.parts["prior"], -prior(z[1:]).mean())
+    unlabelled = Objective(CLASSES, prior, mean="terms")(z[1:], y[1:])
+    assert float(unlabelled.parts["supervised"]) == 0
+
+
+def test_rules_with_full_supervision():
+    space = SPACES["rule"]
+    z = logits_of(space, 4).requires_grad_()
+    y = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]).double()
+    given = Objective(space, None, constrained=True)(z, y).total
+    plain = Objective(space, None)(z, y).total
+    broken = torch.log1p(-z.sigmoid().prod(-1)).mean()  # log P(V)
+    torch.testing.assert_close(given, plain + broken)
+    with pytest.raises(DataError, match="no valid label"):
+        Objective(space, None, constrained=True)(z, torch.ones(4, 2))
+
+
+def test_partial_labels_that_contradict_the_rules_are_named():
+    space = LabelSpace.attributes(["legs", "fins", "wings"], "legs -> !fins")
+    y = torch.tensor([[1.0, 1.0, NAN], [NAN, NAN, NAN]])
+    with pytest.raises(DataError, match=r"1 partial labels contradict the rules.*\n.*space.check"):
+        Objective(space, DeterministicPrior(space))(torch.zeros(2, 3), y)
+
+
+def test_it_learns_from_unlabelled_rows():
+    """Two blobs, one label each: the prior keeps the boundary away from the data, the labels alone do not."""
+    generator = torch.Generator().manual_seed(0)
+    side = torch.arange(200) % 2
+    x = torch.randn(200, 2, generator=generator) * 0.5 + torch.stack([4.0 * side - 2, torch.zeros(200)], -1)
+    y = torch.full((200,), -1)
+    y[0], y[1] = 0, 1
+    space = LabelSpace.classes("ab")
+    accuracy = {}
+    for name, prior in (("labels", None), ("prior", DeterministicPrior(space, 4.0))):
+        network = torch.nn.Linear(2, 2)
+        torch.nn.init.zeros_(network.weight)
+        torch.nn.init.zeros_(network.bias)
+        objective = Objective(space, prior, mean="terms")
+        optimiser = torch.optim.Adam(network.parameters(), lr=0.05)
+        for _ in range(150):
+            optimiser.zero_grad()
+            objective(network(x), y).backward()
+            optimiser.step()
+        confident = network(x).softmax(-1)[torch.arange(200), side]
+        accuracy[name] = confident.mean().item()
+    assert accuracy["prior"] > accuracy["labels"]
+    assert accuracy["prior"] > 0.98
+
+
+# ---- forms of labels ----
+
+
+def test_labels_as_classes_indices_and_columns():
+    z = torch.zeros(3, 3)
+    columns = torch.tensor([[1.0, 0.0, 0.0], [NAN] * 3, [0.0, 0.0, 1.0]])
+    for y in ([0, -1, 2], np.array([0, -1, 2]), torch.tensor([0.0, NAN, 2.0]), [[0], [-1], [2]], columns):
+        torch.testing.assert_close(as_columns(CLASSES, y, z), columns, equal_nan=True)
+    space = SPACES["mix"]
+    records = [{"legs": 1, "a": "z", "fins": None, "b": "u", "c": None}]
+    encoded = torch.from_numpy(space.encode(records))
+    found = as_columns(space, [[1, 2, -1, 0, -1]], torch.zeros(1, space.width))
+    torch.testing.assert_close(found, encoded, equal_nan=True)
+    for y, message in (([0, 1], "do not fit"), ([0, 1, 3], "3 values, and an index is 3"), ([0, 1, -2], "index is -2")):
+        with pytest.raises(DataError, match=message):
+            as_columns(CLASSES, y, z)
+
+
+# ---- ramps, state ----
+
+
+def test_ramps():
+    z, y = logits_of(CLASSES, 4), torch.full((4,), -1)
+    prior = EntropyPrior(CLASSES)
+    full = float(Objective(CLASSES, prior)(z, y))
+    ramped = Objective(CLASSES, prior, ramp=linear_ramp(10))
+    assert float(ramped(z, y, step=5)) == pytest.approx(full / 2)
+    assert float(ramped(z, y, step=0)) == 0
+    assert float(Objective(CLASSES, prior, ramp=sigmoid_ramp(10))(z, y, step=99)) == pytest.approx(full)
+    with pytest.raises(ValueError, match="step=step"):
+        ramped(z, y)
+
+
+def test_misfits_are_refused():
+    with pytest.raises(ValueError, match="use one space for both"):
+        Objective(CLASSES, EntropyPrior(SPACES["mix"]))
+    with pytest.raises(ValueError, match="choose rows or terms"):
+        Objective(CLASSES, None, mean="batch")
+    with pytest.raises(DataError, match=r"must have \(batch, 3\)"):
+        Objective(CLASSES, None)(torch.zeros(3), torch.tensor([0]))
+    half = Objective(CLASSES, DeterministicPrior(CLASSES))(torch.zeros(2, 3, dtype=torch.float16), [0, -1])
+    assert half.total.dtype == torch.float32
+
+
+def test_state_dict_keeps_the_prior_and_the_alignment():
+    prior = DeterministicPrior(CLASSES, 3.0)
+    objective = Objective(CLASSES, prior, align=Alignment(CLASSES, [0.2, 0.3, 0.5], momentum=0.5))
+    objective(logits_of(CLASSES, 4), torch.full((4,), -1))
+    other = Objective(CLASSES, DeterministicPrior(CLASSES), align=Alignment(CLASSES, [1, 1, 1]))
+    other.load_state_dict(objective.state_dict())
+    assert other.prior.power.item() == 3.0
+    torch.testing.assert_close(other.align.mean, objective.align.mean)
+    assert not torch.allclose(objective.align.mean, objective.align.target)
+
+
+# ---- against collapse ----
+
+
+@pytest.mark.parametrize("space", ["classes", "binaries", "mix"])
+def test_alignment_multiplies_by_target_over_running_mean(space):
+    s = SPACES[space]
+    target = torch.linspace(0.2, 0.8, s.width)
+    align = Alignment(s, target, momentum=0.0)
+    z = logits_of(s, 50).float()
+    torch.testing.assert_close(align.eval()(z), z, rtol=1e-5, atol=1e-5)  # the running mean starts at the target
+    align.train()(z)  # with momentum 0 the mean is now that of the batch
+    moved = align.eval()(z)
+    for variable, (start, stop) in zip(s.variables, s.spans):
+        if variable.binary:
+            theta, aligned = z[:, start].sigmoid(), moved[:, start].sigmoid()
+            odds = theta / (1 - theta) * target[start] / (1 - target[start]) / (theta.mean() / (1 - theta.mean()))
+            torch.testing.assert_close(aligned / (1 - aligned), odds, rtol=1e-3, atol=1e-4)
+        else:
+            theta = z[:, start:stop].softmax(-1)
+            expected = theta * target[start:stop] / target[start:stop].sum() / theta.mean(0)
+            expected = expected / expected.sum(-1, keepdim=True)
+            torch.testing.assert_close(moved[:, start:stop].softmax(-1), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_alignment_keeps_predictions_from_collapsing():
+    start = logits_of(CLASSES, 90, scale=0.5).float() + torch.tensor([1.0, 0.0, 0.0])
+    y = torch.full((90,), -1)
+    labels = torch.eye(3)
+    share = {}
+    for name, align in (("plain", None), ("aligned", Alignment(CLASSES, [1, 1, 1], momentum=0.5))):
+        z = start.clone().requires_grad_()
+        objective = Objective(CLASSES, DeterministicPrior(CLASSES), prior_weight=90, align=align)
+        optimiser = torch.optim.SGD([z], lr=0.2)
+        for _ in range(200):
+            optimiser.zero_grad()
+            objective(z, y).backward()
+            optimiser.step()
+        share[name] = collapse(CLASSES, z, labels).share
+    assert share["plain"] < 0.7
+    assert share["aligned"] > 0.8
+
+
+def test_collapse_by_variable():
+    space = SPACES["mix"]
+    labels = torch.from_numpy(space.encode([{"legs": i % 2, "a": "xyz"[i % 3], "b": "u"} for i in range(6)]))
+    found = collapse(space, torch.zeros(4, space.width), labels)
+    expected = [math.log(len(v.values)) for v in space.variables]
+    np.testing.assert_allclose(found.predicted, expected, rtol=1e-6)
+    np.testing.assert_allclose(found.labelled, [math.log(2), math.log(3), 0, 0, 0], atol=1e-6)
