@@ -12,16 +12,21 @@ from typing import NamedTuple
 from dssl.logic.constraints import Constraints, Sum
 
 Clauses = list[list[int]]
+Place = tuple[int, int]
 
 
 class Instance(NamedTuple):
-    """One problem in both forms; `shown` variables of the clauses are its own, later ones are helpers."""
+    """One problem in both forms; `shown` variables of the clauses are its own, later ones are helpers.
+
+    `graph` is an n of n×n: then ours is built as paths of that grid, and no clauses mean that they would be too many.
+    """
 
     name: str
     constraints: Constraints
     variables: int
     clauses: Clauses
     shown: int
+    graph: int = 0
 
 
 def from_clauses(name: str, variables: int, clauses: Clauses, sums: list[Sum] | None = None) -> Instance:
@@ -92,12 +97,24 @@ def sudoku() -> Instance:
     return _native("sudoku 4×4", 64, [_count(line, 1, 1) for line in lines], clauses)
 
 
-def grid_paths(n: int) -> Instance:
-    """Simple paths between opposite corners: degrees, and no cycle beside the path."""
+def grid_edges(n: int) -> list[tuple[Place, Place]]:
+    """The edges of the n×n grid, row by row."""
     edges = []
     for r, c in itertools.product(range(n), range(n)):
         edges += [((r, c), (r, c + 1))] if c + 1 < n else []
         edges += [((r, c), (r + 1, c))] if r + 1 < n else []
+    return edges
+
+
+def grid_of_paths(n: int) -> Instance:
+    """Simple paths between opposite corners: a graph for us, the rules below as clauses for the others up to 5×5."""
+    given = grid_paths(n) if n <= 5 else from_clauses("", 2 * n * (n - 1), [])
+    return given._replace(name=f"{n}×{n} grid paths", graph=n)
+
+
+def grid_paths(n: int) -> Instance:
+    """Simple paths between opposite corners by rules: degrees, and no cycle beside the path."""
+    edges = grid_edges(n)
     at: dict[tuple[int, int], list[int]] = {}
     for k, (a, b) in enumerate(edges, start=1):
         at.setdefault(a, []).append(k)
@@ -114,10 +131,7 @@ def grid_paths(n: int) -> Instance:
             sums.append(Sum(tuple(2 * v - 1 for v in near), (1,) * len(near), ((0, 0), (2, 2))))
     cycles = [[-e for e in cycle] for cycle in _cycles(edges, at)]
     ours = from_clauses("", len(edges), cycles, sums).constraints
-    return Instance(f"{n}×{n} grid paths", ours, len(edges), clauses + cycles, len(edges))
-
-
-Place = tuple[int, int]
+    return Instance(f"{n}×{n} grid paths, by rules", ours, len(edges), clauses + cycles, len(edges))
 
 
 def _cycles(edges: list[tuple[Place, Place]], at: dict[Place, list[int]]) -> Clauses:
@@ -203,6 +217,7 @@ def all_instances(data: Path | None, quick: bool) -> list[Callable[[], Instance]
         lambda: permutation(8),
         sudoku,
         lambda: grid_paths(4),
+        lambda: grid_of_paths(4),
         lambda: hierarchy(500, 0.0),
         lambda: hierarchy(500, 0.1),
         lambda: random_cnf(30, 3.0),
@@ -214,6 +229,7 @@ def all_instances(data: Path | None, quick: bool) -> list[Callable[[], Instance]
         out += [
             lambda: random_cnf(60, 2.0),
             lambda: grid_paths(5),
+            *(lambda n=n: grid_of_paths(n) for n in (5, 6, 7)),
             lambda: hierarchy(5000, 0.0),
             lambda: hierarchy(5000, 0.1),
         ]

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import zipfile
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -207,6 +208,20 @@ class Circuit:
         from dssl.circuits import formats
 
         return formats.from_sdd(path, vtree)
+
+    @classmethod
+    def paths(
+        cls,
+        edges: Mapping[str, tuple[Hashable, Hashable]] | Iterable[tuple[Hashable, Hashable]],
+        source: Hashable,
+        target: Hashable,
+        *,
+        budget_nodes: int = 20_000_000,
+    ) -> Circuit:
+        """The simple paths of a graph, a column an edge; see `dssl.circuits.paths.simple_paths`."""
+        from dssl.circuits import paths
+
+        return paths.simple_paths(edges, source, target, budget_nodes=budget_nodes)
 
     def save(self, path: str | Path) -> None:
         """Write the circuit to `path` (npz, no pickle): the whole file appears, or none of it."""
