@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import oracle
@@ -63,7 +63,7 @@ def test_heaviest_labels_equal_enumeration(dtype, tight, constraints, seed, k):
     assert torch.equal(label, labels[:, 0])
     assert torch.equal(heaviest, weight[:, 0])
     for i, (p, n) in enumerate(by_row(circuit, pos, neg)):
-        best, expected = oracle.best(rows, p, n, k)
+        _, expected = oracle.best(rows, p, n, k)
         possible = int((expected > -math.inf).sum())
         np.testing.assert_allclose(weight[i, :possible], expected[:possible], atol=tight, rtol=tight)
         assert (weight[i, possible:] == -math.inf).all()
@@ -76,10 +76,10 @@ def test_heaviest_labels_equal_enumeration(dtype, tight, constraints, seed, k):
 @given(constraints=constraint_sets(), seed=seeds)
 def test_gradients(constraints, seed):
     circuit = naive_circuit(constraints)
-    pos, neg = (x.requires_grad_() for x in batch(circuit, seed, rows=2))
+    pos, neg = (x.requires_grad_() for x in batch(circuit, seed, rows=1))  # without evidence: differences exist
+    assume(torch.isfinite(queries.log_wmc(circuit, pos, neg)).all())
     for query in (queries.log_wmc, queries.marginals, queries.entropy):
-        finite = (x[:1] for x in (pos, neg))  # the first row has no evidence: differences exist
-        assert torch.autograd.gradcheck(lambda p, n, q=query: q(circuit, p, n), tuple(finite))
+        assert torch.autograd.gradcheck(lambda p, n, q=query: q(circuit, p, n), (pos, neg))
 
 
 @few
@@ -230,7 +230,7 @@ def test_circuits_without_nodes():
 def test_samples_have_the_right_frequencies():
     constraints = Constraints((2, 3, 2, 2), (False, True, False, False), ((0, 3), (1, 5, 2), (3, 6)), (), 4)
     circuit, rows = naive_circuit(constraints), oracle.valid_columns(constraints)
-    pos, neg = batch(circuit, 5, rows=3, dtype=torch.float32)
+    pos, neg = batch(circuit, 5, rows=2, dtype=torch.float32)
     drawn = queries.sample(circuit, pos, neg, 20_000, torch.Generator().manual_seed(1))
     for i, (p, n) in enumerate(by_row(circuit, pos, neg)):
         seen = np.array([(drawn[:, i].numpy() == row).all(1).sum() for row in rows])

@@ -96,7 +96,9 @@ def log_one_plus(x, y):
     return log1p(x)
 
 
-forms = pytest.mark.parametrize(("lanes", "dtype"), [(1, np.float32), (16, np.float32), (64, np.float32), (16, np.float64)])
+forms = pytest.mark.parametrize(
+    ("lanes", "dtype"), [(1, np.float32), (16, np.float32), (64, np.float32), (16, np.float64)]
+)
 
 
 def on(make, lanes, dtype):
@@ -125,7 +127,9 @@ def test_nan_is_replaced_only_on_the_left(lanes, dtype):
 @forms
 def test_powers_of_two_down_to_zero(lanes, dtype):
     k = np.resize(np.array([0, -1, -20, -126, -5000, -1e30, -np.inf, 3], dtype), 64)
-    expected = np.where(k < -126, 0, np.exp2(np.maximum(k, -126))) if dtype == np.float32 else np.exp2(np.maximum(k, -2000))
+    expected = (
+        np.where(k < -126, 0, np.exp2(np.maximum(k, -126))) if dtype == np.float32 else np.exp2(np.maximum(k, -2000))
+    )
     np.testing.assert_array_equal(on(power, lanes, dtype)(k, k), expected.astype(dtype))
     k[k > 0] = 0
     m = np.full(64, 1.5, dtype)
