@@ -1,0 +1,166 @@
+"""Checkpoints: one file a checkpoint, whole or absent, never half.
+
+A file is written beside its place, flushed to disk and renamed, so a process that is killed at any instant leaves
+either the old state or the new one. It holds tensors as safetensors and everything else as JSON in its header, with a
+checksum over both: nothing in it is executed. The last two are kept; one that was damaged since gives way to the other.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import struct
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from dssl.errors import DataError
+
+_FORMAT = 1
+_KEPT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run at a step: tensors by name, and the rest as what JSON can hold."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Writes a checkpoint and forgets all but the last two."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = path(folder, checkpoint.step)
+    write_whole(written, _packed(checkpoint))
+    for old in _found(folder)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return written
+
+
+def path(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step lies."""
+    return folder / f"step-{step:09d}.safetensors"
+
+
+def latest(folder: Path) -> Checkpoint | None:
+    """The last checkpoint of a folder that is whole; None if there is none. What a killed writer left is removed."""
+    for rest in folder.glob("*.partial"):
+        rest.unlink(missing_ok=True)
+    for file in reversed(_found(folder)):
+        try:
+            return load(file)
+        except DataError as error:
+            warnings.warn(f"{error} Going back to the checkpoint before it.", stacklevel=2)
+    return None
+
+
+def load(file: Path) -> Checkpoint:
+    """Reads a checkpoint; damage is an error."""
+    data = file.read_bytes()
+    try:
+        (length,) = struct.unpack("<Q", data[:8])
+        meta = json.loads(data[8 : 8 + length])["__metadata__"]
+        tensors = load_tensors(data)
+        state = json.loads(meta["state"])
+        whole = meta["sha256"] == _checksum(meta["state"], tensors)
+    except (SafetensorError, struct.error, ValueError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise DataError(f"the checkpoint '{file}' is damaged.")
+    if state["format"] > _FORMAT:
+        raise DataError(f"the checkpoint '{file}' has format {state['format']}, newer than {_FORMAT}: update dssl.")
+    return Checkpoint(state["step"], tensors, state["state"])
+
+
+def _packed(checkpoint: Checkpoint) -> bytes:
+    # cloned: safetensors refuses tensors that share memory, as tied weights do
+    tensors = {
+        name: t.detach().cpu().clone(memory_format=torch.contiguous_format) for name, t in checkpoint.tensors.items()
+    }
+    state = json.dumps({"format": _FORMAT, "step": checkpoint.step, "state": checkpoint.state})
+    return save_tensors(tensors, {"state": state, "sha256": _checksum(state, tensors)})
+
+
+def _checksum(state: str, tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256(state.encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _found(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*.safetensors"))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file so that, whatever happens, either its old content or all of the new is there."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        raise OSError(
+            error.errno,
+            f"the file could not be written ({error.strerror}); {len(data):,} bytes were needed. "
+            "What was there before is untouched. "
+            + (
+                "Free some space and run the same again to resume." if full else "Check the folder and its permissions."
+            ),
+            str(path),
+        ) from None
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# ---- what goes in ----
+
+
+def pack(prefix: str, value: Any, tensors: dict[str, Tensor]) -> Any:
+    """A nested state as JSON can hold it: tensors move to `tensors`, under names beginning with `prefix`.
+
+    Dictionaries become lists of pairs, for their keys may be numbers.
+    """
+    if isinstance(value, Tensor):
+        tensors[prefix] = value
+        return {"tensor": prefix}
+    if isinstance(value, dict):
+        return {"items": [[key, pack(f"{prefix}.{key}", item, tensors)] for key, item in value.items()]}
+    if isinstance(value, list | tuple):
+        return [pack(f"{prefix}.{i}", item, tensors) for i, item in enumerate(value)]
+    return value
+
+
+def unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """The state that `pack` took apart."""
+    if isinstance(value, dict):
+        if "tensor" in value:
+            return tensors[value["tensor"]]
+        return {key: unpack(item, tensors) for key, item in value["items"]}
+    if isinstance(value, list):
+        return [unpack(item, tensors) for item in value]
+    return value

@@ -1,0 +1,408 @@
+"""The training loop on one screen: `train` is the ladder, `_Run` holds its rungs in the order they are climbed."""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dssl.training import checkpoint, distributed
+from dssl.training.data import Batch, Data
+from dssl.training.identity import identity, refuse_other
+from dssl.training.logs import Bar, Board, LogFile, Row, accuracy
+from dssl.training.networks import fit_inputs
+from dssl.training.settings import Settings
+from dssl.training.streams import Streams, batches
+
+__all__ = ["History", "Settings", "train"]
+
+Validate = Callable[[nn.Module], float]
+
+
+class _Loss(Protocol):
+    @property
+    def total(self) -> Tensor: ...
+    @property
+    def parts(self) -> Mapping[str, Tensor]: ...
+
+
+@dataclass(frozen=True)
+class History:
+    """What a run came to: how far, why it stopped, a row for each evaluation, and the network to use.
+
+    `stopped`: "steps" (all done), "patience" (no better score for long) or "interrupted" (Ctrl-C). `network` has the
+    weights of the best validation if there was one, else the averaged ones if there are, else the last.
+    """
+
+    network: nn.Module
+    steps_done: int
+    rows: list[Row]
+    best_step: int | None
+    best_score: float | None
+    stopped: str
+
+
+def train(
+    network: nn.Module, objective: Any, data: Data, settings: Settings, *, validate: Validate | None = None
+) -> History:
+    """Trains the network in place.
+
+    `objective(logits, y, step=…, sample_weight=…)` gives a loss with `total` and named `parts`; `validate(network)` a
+    score of which more is better. With `devices` above 1 processes are started for it, from a script or a notebook
+    alike; under torchrun every process calls this. Each process then validates, and the first one's score counts.
+    """
+    if settings.devices > 1 and not distributed.outside():
+        return _in_processes(network, objective, data, settings, validate)
+    with _Run(network, objective, data, settings, validate) as run:
+        for batch in run.batches():
+            loss, logits, y = run.forward(batch)
+            run.refuse_non_finite(loss)
+            run.update(loss)
+            run.report(loss, logits, y)
+            if run.step % settings.eval_every == 0 or run.step == settings.steps:
+                run.evaluate(logits, y)
+            if run.step % settings.checkpoint_every == 0 or run.stopped:
+                run.save()
+            if run.stopped:
+                break
+        return run.finish()
+
+
+class _Run:
+    """A run in progress; `save` and `_resume` see to everything that makes the rest of it what it is."""
+
+    def __init__(
+        self, network: nn.Module, objective: Any, data: Data, settings: Settings, validate: Validate | None
+    ) -> None:
+        self.ranks = distributed.join(settings.accelerator, timedelta(minutes=settings.timeout))
+        self.network, self.objective, self.data = network.to(self.ranks.device), objective, data
+        self.settings, self.validate = settings, validate
+        self.terms = objective.to(self.ranks.device) if isinstance(objective, nn.Module) else nn.Module()
+        fit_inputs(network, data)
+        self.ranks.same(network)
+        self.streams = Streams(data, settings.labelled_batch, settings.unlabelled_batch, settings.seed)
+        others = [p for p in self.terms.parameters() if p.requires_grad]
+        self.optimizer = settings.make_optimizer(network, others)
+        self.weights = [p for p in network.parameters() if p.requires_grad]
+        self.trained = self.weights + others
+        self.average = copy.deepcopy(network).requires_grad_(False).eval() if settings.ema is not None else None
+        self.averaged: list[Any] = [] if self.average is None else list(self.average.parameters())
+        self.averaged_from: list[Any] = list(network.parameters())
+        amp = settings.amp is True or (settings.amp == "auto" and _fast_bfloat16(self.ranks.device))
+        self.amp = torch.autocast(self.ranks.device.type, torch.bfloat16) if amp else nullcontext()
+        self.step, self.waited, self.stopped = 0, 0, ""
+        self.asked_to_stop = self.interrupted = False  # by a signal here; as all ranks agreed
+        self.rows: list[Row] = []
+        self.best: dict[str, Tensor] = {}
+        self.best_step: int | None = None
+        self.best_score: float | None = None
+        self.sums: dict[str, float] = {}  # of the loss's parts since the last evaluation
+        self.summed, self.started = 0, time.monotonic()
+        self.bar: Bar | None = None
+
+    def __enter__(self) -> _Run:
+        self._exits = ExitStack()
+        self._exits.enter_context(distributed.global_batch_norm(self.network, self.ranks))
+        self._exits.enter_context(_own_randomness(self.settings.seed, self.ranks.rank))
+        self._exits.enter_context(self._interruptible())
+        try:
+            self._resume()
+            self._open_logs()
+        except BaseException:
+            self._exits.close()
+            raise
+        self.network.train()
+        self.terms.train()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._exits.close()
+
+    # ---- the rungs ----
+
+    def batches(self) -> Iterator[Batch]:
+        """This rank's rows of every step still to do."""
+        last = self.step if self.stopped else self.settings.steps
+        return batches(self.data, self.streams, self.step, last, self.ranks.share(self.streams.size))
+
+    def forward(self, batch: Batch) -> tuple[_Loss, Tensor, Tensor]:
+        """The loss of the global batch, its logits and its labels.
+
+        Here the network, the objective and this rank's rows of x meet: whatever needs all three belongs here.
+        """
+        _seed_torch(self.settings.seed, self.step, self.ranks)
+        batch = batch.to(self.ranks.device)
+        with self.amp:
+            logits = self.network(batch.x)
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        logits, y, weight, self.interrupted = self.ranks.together(
+            self.streams.size, logits, batch.y, batch.weight, self.asked_to_stop
+        )
+        return self.objective(logits, y, step=self.step, sample_weight=weight), logits, y
+
+    def refuse_non_finite(self, loss: _Loss, norm: Tensor | None = None) -> None:
+        """Stops before a loss or gradient that is not a number spoils the weights."""
+        if math.isfinite((loss.total if norm is None else norm).item()):
+            return
+        parts = ", ".join(f"{name} {part.item():g}" for name, part in loss.parts.items())
+        what = "loss" if norm is None else "gradient"
+        kept = f"The last good checkpoint is in '{self.settings.checkpoint}'. " if self.settings.checkpoint else ""
+        raise FloatingPointError(
+            f"the {what} is not finite at step {self.step}: total {loss.total.item():g}, {parts}\n"
+            f"{kept}Lower the learning rate or the weight of the part that exploded, or clip gradients."
+        )
+
+    def update(self, loss: _Loss) -> None:
+        """One step of the optimiser, and of the averaged weights."""
+        self.optimizer.zero_grad()
+        loss.total.backward()
+        self.ranks.sum_gradients(self.weights)
+        if self.settings.clip is not None:
+            self.refuse_non_finite(loss, nn.utils.clip_grad_norm_(self.trained, self.settings.clip))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate(self.step)
+        self.optimizer.step()
+        if self.average is not None:
+            with torch.no_grad():
+                share = 1 - self.settings.averaging(self.step)
+                torch._foreach_lerp_(self.averaged, self.averaged_from, share)
+        self.step += 1
+
+    def report(self, loss: _Loss, logits: Tensor, y: Tensor) -> None:
+        """Adds the parts to their sums, moves the bar, and notes when the run is over."""
+        for name, part in loss.parts.items():
+            self.sums[name] = self.sums.get(name, 0.0) + part.item()
+        self.summed += 1
+        if self.bar is not None and self.bar.due:
+            now = {name: part.item() for name, part in loss.parts.items()}
+            score = self.rows[-1].get("score") if self.rows else None
+            self.bar.show(self.step, {**now, "accuracy": accuracy(self._space, logits, y), "score": score})
+        if self.interrupted or self.step == self.settings.steps:
+            self.stopped = "steps" if self.step == self.settings.steps else "interrupted"
+
+    def evaluate(self, logits: Tensor, y: Tensor) -> None:
+        """A row of the log; with a validation also the best weights so far, and whether to stop."""
+        means = {name: total / self.summed for name, total in self.sums.items()}
+        row: Row = {"step": self.step, "lr": self.settings.learning_rate(self.step - 1), "total": sum(means.values())}
+        row |= {**means, "accuracy": accuracy(self._space, logits, y)}
+        self.sums, self.summed = {}, 0
+        if self.validate is not None:
+            row["score"] = self._score(self.validate)
+        self.rows.append({**row, "seconds": round(time.monotonic() - self.started, 3)})
+        if self.ranks.first:
+            for log in self.logs:
+                log.add(self.rows)
+
+    def save(self) -> None:
+        """Writes a checkpoint, if the settings name a folder for them."""
+        if self.settings.checkpoint is None or not self.ranks.first:
+            return
+        if not all(bool(p.isfinite().all()) for p in self.trained):
+            raise FloatingPointError(
+                f"weights are not finite after step {self.step}; the last good checkpoint is in "
+                f"'{self.settings.checkpoint}'\nLower the learning rate, or clip gradients."
+            )
+        tensors: dict[str, Tensor] = {}
+        state = checkpoint.pack("run", self._state(), tensors)
+        checkpoint.save(Path(self.settings.checkpoint), checkpoint.Checkpoint(self.step, tensors, state))
+
+    def finish(self) -> History:
+        """The history; the network gets the weights to use and is left in evaluation mode."""
+        self.stopped = self.stopped or "steps"  # no step was to be done
+        if self.stopped == "interrupted" and self.ranks.first:
+            print(self._how_to_resume(), file=sys.stderr)
+        self.network.load_state_dict(self.best or self._used().state_dict())
+        self.network.eval()
+        return History(self.network, self.step, self.rows, self.best_step, self.best_score, self.stopped)
+
+    # ---- what they stand on ----
+
+    @property
+    def _space(self) -> Any:
+        return getattr(self.objective, "space", None)
+
+    def _used(self) -> nn.Module:
+        """The network as it would be used now: with averaged weights, if they are asked for."""
+        if self.average is None:
+            return self.network
+        for mine, theirs in zip(self.average.buffers(), self.network.buffers()):
+            mine.copy_(theirs)
+        return self.average
+
+    def _score(self, validate: Validate) -> float:
+        """The validation's score; better ones are remembered with their weights."""
+        network = self._used().eval()
+        with torch.no_grad():
+            score = self.ranks.agreed(float(validate(network)))
+        self.network.train()
+        if self.best_score is None or score > self.best_score:
+            self.best = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+            self.best_score, self.best_step, self.waited = score, self.step, 0
+        else:
+            self.waited += 1
+        if self.settings.patience is not None and self.waited >= self.settings.patience and not self.stopped:
+            self.stopped = "patience"
+        return score
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "identity": self._identity,
+            "network": self.network.state_dict(),
+            "average": self.averaged,
+            "optimizer": self.optimizer.state_dict(),
+            "objective": self.terms.state_dict(),
+            "best": self.best,
+            "random": _randomness(),
+            "plain": {name: getattr(self, name) for name in _PLAIN},
+            "seconds": time.monotonic() - self.started,
+        }
+
+    def _resume(self) -> None:
+        """Goes on from the last checkpoint, if there is one."""
+        if self.settings.checkpoint is None:
+            return
+        self._identity = identity(self.network, self.objective, self.data, self.settings)
+        folder = Path(self.settings.checkpoint)
+        found = checkpoint.latest(folder) if self.ranks.first else None
+        step = int(self.ranks.agreed(found.step if found else -1))
+        if step < 0:
+            return
+        found = found or checkpoint.load(checkpoint.path(folder, step))
+        state = checkpoint.unpack(found.state, found.tensors)
+        finished = state["plain"]["stopped"] in ("steps", "patience")
+        refuse_other(self._identity, state["identity"], folder, finished=finished)
+        self.network.load_state_dict(state["network"])
+        self.terms.load_state_dict(state["objective"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        with torch.no_grad():
+            for mine, theirs in zip(self.averaged, state["average"]):
+                mine.copy_(theirs)
+        self.best = {name: t.to(self.ranks.device) for name, t in state["best"].items()}
+        vars(self).update(state["plain"])
+        self.stopped = "" if self.stopped == "interrupted" else self.stopped
+        self.started = time.monotonic() - state["seconds"]
+        _set_randomness(state["random"])
+
+    def _open_logs(self) -> None:
+        self.logs: list[LogFile | Board] = []
+        if not self.ranks.first:
+            return
+        if self.settings.log is not None:
+            self.logs.append(LogFile(self.settings.log, self.rows))
+        if self.settings.tensorboard is not None:
+            self.logs.append(Board(self.settings.tensorboard, self.step))
+        if self.settings.progress:
+            self.bar = Bar(self.settings.steps, self.step)
+        for shown in (*self.logs, self.bar):
+            if shown is not None:
+                self._exits.callback(shown.close)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Within it, Ctrl-C lets the step end; a second one interrupts at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(number: int, frame: Any) -> None:
+            self.asked_to_stop = True
+            signal.signal(signal.SIGINT, before)
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _how_to_resume(self) -> str:
+        where = self.settings.checkpoint
+        how = f"saved in '{where}': run the same again to resume" if where else "set `checkpoint` to resume such runs"
+        return f"interrupted at step {self.step} of {self.settings.steps}; {how}"
+
+
+_PLAIN = ("step", "waited", "stopped", "rows", "best_step", "best_score", "sums", "summed")
+
+
+def _fast_bfloat16(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+# ---- randomness ----
+
+
+def _seed_torch(seed: int, step: int, ranks: distributed.Ranks) -> None:
+    """Makes dropout and the like a function of seed, step and rank: nothing to save, and validation may draw too."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + ranks.rank * 0x94D049BB133111EB) & (2**63 - 1)
+    mixed ^= mixed >> 31
+    torch.default_generator.manual_seed(mixed)  # torch.manual_seed asks every backend and takes .2 ms
+    if ranks.device.type == "cuda":
+        torch.cuda.manual_seed(mixed)
+
+
+def _randomness() -> list[Any]:
+    """The states of Python's and numpy's generators, which augmentations of users may draw from."""
+    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    return [list(random.getstate()), [name, np.asarray(keys).tolist(), *rest]]
+
+
+def _set_randomness(state: list[Any]) -> None:
+    (version, words, gauss), numpy = state
+    random.setstate((version, tuple(words), gauss))
+    np.random.set_state(tuple(numpy))  # noqa: NPY002
+
+
+@contextmanager
+def _own_randomness(seed: int, rank: int) -> Iterator[None]:
+    """Within it, global generators are the run's own; the caller's are as before afterwards."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
+        before = _randomness()
+        random.seed(seed + rank)
+        np.random.seed((seed + rank) % 2**32)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            _set_randomness(before)
+
+
+# ---- more than one process ----
+
+
+def _in_processes(
+    network: nn.Module, objective: Any, data: Data, settings: Settings, validate: Validate | None
+) -> History:
+    """The same run in processes of its own; network and objective get the state they ended in."""
+    history, weights, terms = distributed.launch(
+        _one_rank, network, objective, data, settings, validate, devices=settings.devices
+    )
+    network.load_state_dict(weights)
+    network.eval()
+    if isinstance(objective, nn.Module):
+        objective.load_state_dict(terms)
+    return replace(history, network=network)
+
+
+def _one_rank(
+    network: nn.Module, objective: Any, data: Data, settings: Settings, validate: Validate | None
+) -> tuple[History, dict[str, Tensor], dict[str, Tensor]]:
+    history = train(network, objective, data, settings, validate=validate)
+    terms = objective.state_dict() if isinstance(objective, nn.Module) else {}
+    return (
+        replace(history, network=nn.Module()),
+        {name: tensor.cpu() for name, tensor in network.state_dict().items()},
+        {name: tensor.cpu() for name, tensor in terms.items()},
+    )
