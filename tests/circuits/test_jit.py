@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,3 +47,13 @@ def test_numba_judges_entries_by_the_stamp() -> None:
     index = double_all._cache._cache_file
     with open(index._index_path, "rb") as file:
         assert index._source_stamp.encode() in file.read()
+
+
+def test_compiling_is_announced_once_and_loading_never(tmp_path: Path) -> None:
+    code = 'from dssl import LabelSpace\nLabelSpace("a, b\\na -> b").compile()\nLabelSpace("a, b\\nb -> a").compile()'
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert [run.stderr.count("compiling kernels") for run in runs] == [1, 0]

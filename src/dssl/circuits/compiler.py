@@ -9,7 +9,6 @@ most open constraints, which suits those without.
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from dssl.circuits import search as kernel
 from dssl.circuits.circuit import FALSE, Circuit
 from dssl.circuits.emission import Arrays, emit
 from dssl.circuits.groups import exactly_one_groups
+from dssl.circuits.jit import announced
 from dssl.circuits.nodes import ENTRIES, NODES, grown, new_store
 from dssl.circuits.ordering import elimination_rank
 from dssl.circuits.problem import B_RANK, Ints, Layout, Problem, build, copy, lay_out
@@ -86,17 +86,12 @@ def compile_constraints(
 @once
 def _warm_up() -> None:
     """Compile the kernels on the first call of a process, or load them from where numba keeps them."""
-    notice = threading.Timer(1.0, lambda: print("dssl: compiling kernels (once)", file=sys.stderr, flush=True))
-    notice.daemon = True
-    notice.start()
-    try:
+    with announced():
         example = Constraints((2, 2, 2), (False,) * 3, ((0, 3), (2, 5), (1, 4)), (), visible=3)
         _compile(example, _Budget(float("inf"), sys.maxsize, None))
         store = new_store(1)
         store.sizes[ENTRIES] = len(store.entry_node)
         grown(store, len(store.table))
-    finally:
-        notice.cancel()
 
 
 def _printer() -> Callable[[Progress], None]:

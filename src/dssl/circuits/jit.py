@@ -10,12 +10,15 @@ functions of other files, so they are stamped with all sources of this folder.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core import event
 
 # numba's type stubs do not list all of its options
 _entry = njit(cache=True, _nrt=False, no_cfunc_wrapper=True)  # type: ignore[call-overload]
@@ -36,3 +39,25 @@ def entry(function: Callable[..., Any]) -> Any:
     compiled = _entry(function)
     compiled._cache._cache_file._source_stamp = source_stamp(Path(__file__).parent)
     return compiled
+
+
+class _Announce(event.Listener):
+    """Says once a process that compiling has begun; what is loaded from disk does not count."""
+
+    said = False
+
+    def on_start(self, event: event.Event) -> None:
+        if not self.said:
+            self.said = True
+            print("dssl: compiling kernels, once for this machine …", file=sys.stderr, flush=True)
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+_announce = _Announce()
+
+
+def announced() -> AbstractContextManager[Any]:
+    """A context in which compiling, which takes seconds, is announced on stderr."""
+    return event.install_listener("numba:compile", _announce)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba.core.event
 import numpy as np
 import torch
 from torch import Tensor
 
 from dssl.circuits import decode, kernels, moments, team
+from dssl.circuits.jit import announced
 from dssl.circuits.program import Program
 
 _CACHE = 1 << 20  # bytes of a core's own cache
@@ -52,23 +51,6 @@ _SOURCE = zlib.crc32(
         for name in ("simd", "program", "kernels", "moments", "decode")
     )
 )
-
-
-class _Announce(numba.core.event.Listener):
-    """Says once on stderr that compiling has begun: it takes seconds, and later processes load the result."""
-
-    said = False
-
-    def on_start(self, event: numba.core.event.Event) -> None:
-        if not self.said:
-            self.said = True
-            print("dssl: compiling kernels, once for this machine …", file=sys.stderr, flush=True)
-
-    def on_end(self, event: numba.core.event.Event) -> None:
-        pass
-
-
-_announce = _Announce()
 
 
 @cache
@@ -129,5 +111,5 @@ def launch(
     tiles, scratch = -(-batch // lanes), rows * lanes * size
     if run.nopython_signatures:
         return team.run(bound, tiles, scratch, threads, (log_pos, log_neg, given, out, out2))
-    with numba.core.event.install_listener("numba:compile", _announce):
+    with announced():
         return team.run(bound, tiles, scratch, 1)
