@@ -32,7 +32,7 @@ check: $(VENV)/dev
 	$(BIN)/mypy
 
 bench: $(VENV)/bench
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for name in compile evaluate priors training; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
