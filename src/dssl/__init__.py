@@ -6,8 +6,8 @@
     circuit.log_wmc(log_pos, log_neg)                        # log Σ over valid y of Π literal weights
     prior = DeterministicPrior(space)                        # log q(θ) of predictions, θ = f(x)
     objective = Objective(space, prior)                      # Σ log p(y|θ) + λ Σ log q(θ): Eq. DSSL
-    loss = objective(network(x), y)                          # y: 1, 0, NaN for unknown
-    loss.backward()
+    objective(network(x), y).backward()                      # y: 1, 0, NaN for unknown
+    DSSLClassifier(space).fit(X, y).predict(X)               # all of it: predictions that never break a rule
 
 Notation: x data, y label, z logits, θ = softmax or sigmoid of z, V the valid labels, T the power, π weights, λ the
 prior's weight. Importing dssl is light: numba and torch are loaded by the first name that needs them.
@@ -27,32 +27,45 @@ if TYPE_CHECKING:
     from dssl.logic.symbols import symbols
     from dssl.priors.gaussian import GaussianPrior
     from dssl.priors.relaxations import DeterministicPrior, EntropyPrior, ExclusivityPrior, PseudoLabelPrior
+    from dssl.training.estimators import DSSLClassifier
+    from dssl.training.model import load, save
     from dssl.training.objective import Objective
+    from dssl.training.splitting import LabelledSplit, labelled_scorer
 
 _HOME = {
     "Circuit": "dssl.circuits.circuit",
+    "DSSLClassifier": "dssl.training.estimators",
     "DataError": "dssl.errors",
     "DeterministicPrior": "dssl.priors.relaxations",
     "EntropyPrior": "dssl.priors.relaxations",
     "ExclusivityPrior": "dssl.priors.relaxations",
     "GaussianPrior": "dssl.priors.gaussian",
     "LabelSpace": "dssl.logic.space",
+    "LabelledSplit": "dssl.training.splitting",
     "Objective": "dssl.training.objective",
     "PseudoLabelPrior": "dssl.priors.relaxations",
     "RuleError": "dssl.errors",
+    "labelled_scorer": "dssl.training.splitting",
+    "load": "dssl.training.model",
+    "save": "dssl.training.model",
     "symbols": "dssl.logic.symbols",
 }
 __all__ = [
     "Circuit",
+    "DSSLClassifier",
     "DataError",
     "DeterministicPrior",
     "EntropyPrior",
     "ExclusivityPrior",
     "GaussianPrior",
     "LabelSpace",
+    "LabelledSplit",
     "Objective",
     "PseudoLabelPrior",
     "RuleError",
+    "labelled_scorer",
+    "load",
+    "save",
     "symbols",
 ]
 

@@ -15,6 +15,9 @@ def test_demo_walks_from_rules_to_answers() -> None:
         "these rules contradict each other",
         "34 valid labels",
         "breaks 'species = trout -> fins & gills' and 'legs -> !fins'",
-        "most probable valid label",
+        "most probable",
+        "training on digits",
+        "50 labels, rules, unlabelled rows",
+        "invalid, raw",
     ):
         assert said in done.stdout
