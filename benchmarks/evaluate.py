@@ -77,7 +77,7 @@ def naive(circuit: Circuit) -> Call:
     return call
 
 
-def klay(circuit: Circuit) -> Call:
+def klay(circuit: Circuit, compiled: bool = False) -> Call:
     import klay
 
     built, nodes = klay.Circuit(), []
@@ -92,7 +92,7 @@ def klay(circuit: Circuit) -> Call:
         }
         nodes.append(make[int(kind)]())
     built.set_root(nodes[-1])
-    module = built.to_torch_module(semiring="log", compile=False)
+    module = built.to_torch_module(semiring="log", compile=compiled)
     return lambda log_pos, log_neg: module(log_pos, log_neg).reshape(len(log_pos))
 
 
@@ -239,6 +239,28 @@ def added_memory(circuit: Circuit, batch: int = 512) -> float:
     return float(most - before)
 
 
+def small_call(circuit: Circuit, repeats: int = 500) -> float:
+    """Median seconds of forward + backward at batch 64, called again and again with nothing between."""
+    one = step(circuit.log_wmc, torch.randn(64, circuit.width, generator=torch.Generator().manual_seed(0)), True)
+    times = []
+    for _ in range(repeats + 50):
+        begin = time.perf_counter()
+        one()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[50:])
+
+
+def klay_compiled(circuit: Circuit, seconds: float) -> dict[str, float]:
+    """klay's default, which compiles for each shape of the batch: seconds of the first call, and of later ones."""
+    z = torch.randn(512, circuit.width, generator=torch.Generator().manual_seed(0))
+    theirs, ours = step(klay(circuit, compiled=True), z, True), step(circuit.log_wmc, z, True)
+    begin = time.perf_counter()
+    theirs()
+    first = time.perf_counter() - begin
+    times, _ = interleaved({"klay 2": theirs, "ours 2": ours}, seconds)
+    return {"first call": first} | {name: statistics.median(t) for name, t in times.items()}
+
+
 def slope(rows: list[dict[str, Any]]) -> float:
     """Exponent of the kernel's processor time over edges × batch, from 10⁶ on: 1 is linear."""
     chosen = [r for r in rows if r["backward"] and r["edges"] * r["batch"] > 1e6]
@@ -259,6 +281,12 @@ def main() -> None:
     print("milliseconds; last: klay / ours, on the better of 1 and 2 threads; and of processor time on 1 thread")
     print(f"{'circuit':<12}{'edges':>9} batch{'':<17}{' '.join(f'{n:>9}' for n in NAMES)}  ratios")
     rows = [row for name, circuit in found.items() for row in measure(name, circuit, seconds)]
+    small = small_call(found["4×4 grid"])
+    print(f"one call on the 4×4 grid, batch 64, forward+backward, with nothing between: {small * 1e6:.0f} µs")
+    default = None if arguments.quick else klay_compiled(found["4×4 grid"], seconds)
+    if default is not None:
+        print(f"klay's default, 4×4 grid, batch 512, forward+backward: {default['first call']:.0f} s to compile, then "
+              f"{default['klay 2'] * 1e3:.2f} ms, ours {default['ours 2'] * 1e3:.3f} ms")  # fmt: skip
     errors = {name: accuracy(c) for name, c in found.items()}
     for name, (value, gradient) in errors.items():
         print(f"{name}: float32 at T=10: log WMC within {value:.1e}, gradient within {gradient:.1e}; "
@@ -279,6 +307,8 @@ def main() -> None:
                 "rows": rows,
                 "errors": errors,
                 "memory": memory,
+                "klay compiled": default,
+                "small call": small,
                 "slope": slope(rows),
             },
             indent=1,

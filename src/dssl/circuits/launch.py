@@ -17,7 +17,7 @@ from dssl.circuits.jit import announced
 from dssl.circuits.program import Program
 
 _CACHE = 1 << 20  # bytes of a core's own cache
-_SMALL = 500_000  # words × samples below which a second thread costs more than it saves
+_SMALL = 3_000_000  # words × samples below which a second thread costs more than it saves
 
 
 class Kernel(NamedTuple):

@@ -22,6 +22,7 @@ from dssl.errors import DataError
 
 _FLOATS = (torch.float32, torch.float64)
 _SHOWN = 10  # rows that an error lists
+_GRAIN = 32_768  # numbers from which torch wakes its threads, which then spin for a while on the cores that ours need
 _HELD = 1 << 24  # numbers that a step of the k-best search may hold
 
 
@@ -218,8 +219,12 @@ class _LogWMC(torch.autograd.Function):
         if ctx.none is not None:
             grad = grad.masked_fill(ctx.none, 0)
         grad = grad.unsqueeze(1)
-        pos = ctx.mu * grad
-        return None, pos, grad - pos if ctx.needs_input_grad[2] else None
+        if ctx.mu.numel() < _GRAIN:
+            pos = ctx.mu * grad
+            return None, pos, grad - pos if ctx.needs_input_grad[2] else None
+        scale = grad.numpy()
+        product = scale * ctx.mu.numpy()
+        return None, torch.from_numpy(product), torch.from_numpy(scale - product) if ctx.needs_input_grad[2] else None
 
 
 def _marginals(circuit: Circuit, log_pos: Tensor, log_neg: Tensor) -> tuple[Tensor, int]:
