@@ -73,10 +73,10 @@ def test_it_names_itself_and_what_to_use_instead():
     assert "approximation" in repr(relaxed)
     pos, neg = weights(SHARED)
     for query in (relaxed.marginals, relaxed.mpe, relaxed.sample, relaxed.entropy):
-        with pytest.raises(NotImplementedError, match=r"approximation.*space.compile\(\)"):
+        with pytest.raises(RuntimeError, match=r"approximation.*space.compile\(\)"):
             query(pos, neg)
-    with pytest.raises(NotImplementedError, match="k most probable"):
+    with pytest.raises(RuntimeError, match="k most probable"):
         relaxed.top_k(pos, neg, 2)
-    with pytest.raises(NotImplementedError, match="number of valid labels"):
+    with pytest.raises(RuntimeError, match="number of valid labels"):
         relaxed.count()
     assert relaxed.width == SHARED.width

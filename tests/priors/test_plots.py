@@ -16,7 +16,6 @@ from dssl.priors.gaussian import GaussianPrior
 from dssl.priors.plots import curves
 from priors.cases import PAIRS, SPACES, make
 
-pytest.importorskip("matplotlib")
 TWO = LabelSpace.classes(["cat", "dog"])
 drawn = [pair for pair in PAIRS if pair[0] in ("deterministic", "exclusivity", "goedel")]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from dssl import DataError, LabelSpace
@@ -14,10 +15,6 @@ from dssl.training.decoding import Decoder
 from dssl.training.estimators import DSSLClassifier
 from dssl.training.export import OnnxModel, export_onnx
 from training.rule_sets import RULE_SETS
-
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-pytest.importorskip("onnxscript")
 
 X = np.random.default_rng(0).normal(size=(40, 4)) * [1, 10, 100, 1000]
 

@@ -85,7 +85,7 @@ class ClauseRelaxation:
         self._refuse("the number of valid labels")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise NotImplementedError(
+        raise RuntimeError(
             f"{self!r} cannot give {what}: it knows each rule alone, not the labels that obey them all. "
             "Use the exact circuit, space.compile(), with a larger budget or fewer rules; "
             "of the priors, ExclusivityPrior and DeterministicPrior need log_wmc only."
