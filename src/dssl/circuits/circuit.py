@@ -316,6 +316,7 @@ def _count(c: Circuit) -> int:
     sizes = np.where(c.categorical, np.diff(c.starts), 2)
     hard = len(sizes) - len(c.soft)
     everything = math.prod(sizes[:hard].tolist())
+    shift = everything.bit_length() - 1 if everything.bit_count() == 1 else 0  # binaries only: shifts beat divisions
     sizes[hard:] = 1
     of_literal = sizes[c.block_of_column[np.maximum(np.abs(c.literal) - 1, 0)]] if len(sizes) else c.literal
     kind, divisor, ptr, child = c.kind.tolist(), of_literal.tolist(), c.ptr.tolist(), c.child.tolist()
@@ -332,7 +333,9 @@ def _count(c: Circuit) -> int:
             for x in child[ptr[node] : ptr[node + 1]]:
                 if kind[x] == LITERAL:
                     small *= divisor[x]
+                elif product < 0:
+                    product = counts[x]
                 else:
-                    product = counts[x] if product < 0 else product * counts[x] // everything
+                    product = product * counts[x] >> shift if shift else product * counts[x] // everything
             counts[node] = (everything if product < 0 else product) // small
     return counts[-1]
