@@ -51,7 +51,6 @@ def test_a_run_writes_its_rows(tmp_path: Path) -> None:
 
 
 def test_tensorboard_gets_every_number(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tensorboard's own dependencies
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
