@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench docs clean
 
 $(VENV)/base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,8 +20,12 @@ $(VENV)/bench: pyproject.toml constraints.txt $(VENV)/base
 	$(PIP) install -c constraints.txt -e ".[bench]"
 	touch $@
 
+$(VENV)/docs: pyproject.toml constraints.txt $(VENV)/base
+	$(PIP) install -c constraints.txt -e ".[docs]"
+	touch $@
+
 demo: $(VENV)/base
-	$(BIN)/python -m dssl.app.demo
+	$(BIN)/dssl demo
 
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
@@ -34,5 +38,9 @@ check: $(VENV)/dev
 bench: $(VENV)/bench
 	for name in compile evaluate priors training; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open site/index.html, or with its search: $(PYTHON) -m http.server --bind 127.0.0.1 --directory site"
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Runs every example of the documentation, the README and the docstrings.
+"""Runs every example of the documentation, the README files and the docstrings.
 
 A page is one namespace from top to bottom; so is the docstring of a class or function.
 """
@@ -7,12 +7,20 @@ from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 
 from sybil import Sybil
 from sybil.document import PythonDocStringDocument
-from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 
+from shown import evaluate, forget
+
 _pages = Sybil(
-    parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE), SkipParser()],
-    patterns=["docs/*.md", "README.md"],
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE),
+        CodeBlockParser("console", evaluate),
+        CodeBlockParser("bash", evaluate),
+        SkipParser(),
+    ],
+    patterns=["docs/*.md", "docs/recipes/*.md", "examples/*/README.md", "README.md"],
+    teardown=forget,
 )
 _docstrings = Sybil(
     parsers=[DocTestParser(optionflags=ELLIPSIS)],

@@ -230,3 +230,43 @@ def _at_least(logic: str, k: int, parts: list[float]) -> float:
         return min(1.0, max(0.0, sum(parts) - k + 1))
     worlds = itertools.product((True, False), repeat=len(parts))
     return sum(math.prod(t if on else 1 - t for on, t in zip(world, parts)) for world in worlds if sum(world) >= k)
+
+
+# ---- the generative model (dssl.training.generative) ----
+
+
+def log_normal(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> float:
+    """log N(x; μ, Σ) by determinant and inverse."""
+    apart = x - mean
+    square = float(apart @ np.linalg.inv(covariance) @ apart)
+    return -0.5 * (len(x) * math.log(2 * math.pi) + math.log(np.linalg.det(covariance)) + square)
+
+
+def log_bernoullis(x: np.ndarray, chances: np.ndarray) -> float:
+    """log Π_j p_j^x_j (1−p_j)^(1−x_j)."""
+    return sum(math.log(p if on else 1 - p) for on, p in zip(x, chances))
+
+
+def generative(weights: np.ndarray, log_densities: np.ndarray, candidates: list[set[int]], counts: Any) -> float:
+    """Eq. G: Σ_i count_i log Σ_y π_y p(x_i | y) over the candidates y of row i; log densities (n, K)."""
+    total = 0.0
+    for row, possible, count in zip(log_densities, candidates, counts):
+        total += count * log_sum(np.array([math.log(weights[y]) + row[y] for y in possible]))
+    return total
+
+
+# ---- learned weights: a circuit whose last columns are branches (dssl.circuits.choices) ----
+
+
+def branch_probability(circuit: Any, label: Any, phi: Any) -> float:
+    """π_y: the circuit at the literals of a label, 1 or 0, and at the probabilities of branches."""
+    values: list[float] = []
+    for node, literal in enumerate(circuit.literal.tolist()):
+        below = [values[x] for x in circuit.child[circuit.ptr[node] : circuit.ptr[node + 1]].tolist()]
+        if literal:
+            column = abs(literal) - 1
+            true = float(label[column] if column < len(label) else phi[column - len(label)])
+            values.append(true if literal > 0 else 1 - true)
+        else:
+            values.append(math.prod(below) if circuit.kind[node] in (1, 3) else math.fsum(below))  # TRUE and AND
+    return values[-1]

@@ -23,11 +23,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from dssl.circuits.circuit import Circuit
     from dssl.errors import DataError, RuleError
+    from dssl.logic.induction import learn_rules
     from dssl.logic.space import LabelSpace
     from dssl.logic.symbols import symbols
     from dssl.priors.gaussian import GaussianPrior
+    from dssl.priors.learned import LearnedPrior, learn_prior
     from dssl.priors.relaxations import DeterministicPrior, EntropyPrior, ExclusivityPrior, PseudoLabelPrior
     from dssl.training.estimators import DSSLClassifier
+    from dssl.training.generative import GenerativeClassifier
     from dssl.training.model import load, save
     from dssl.training.objective import Objective
     from dssl.training.splitting import LabelledSplit, labelled_scorer
@@ -40,12 +43,16 @@ _HOME = {
     "EntropyPrior": "dssl.priors.relaxations",
     "ExclusivityPrior": "dssl.priors.relaxations",
     "GaussianPrior": "dssl.priors.gaussian",
+    "GenerativeClassifier": "dssl.training.generative",
     "LabelSpace": "dssl.logic.space",
     "LabelledSplit": "dssl.training.splitting",
+    "LearnedPrior": "dssl.priors.learned",
     "Objective": "dssl.training.objective",
     "PseudoLabelPrior": "dssl.priors.relaxations",
     "RuleError": "dssl.errors",
     "labelled_scorer": "dssl.training.splitting",
+    "learn_prior": "dssl.priors.learned",
+    "learn_rules": "dssl.logic.induction",
     "load": "dssl.training.model",
     "save": "dssl.training.model",
     "symbols": "dssl.logic.symbols",
@@ -58,12 +65,16 @@ __all__ = [
     "EntropyPrior",
     "ExclusivityPrior",
     "GaussianPrior",
+    "GenerativeClassifier",
     "LabelSpace",
     "LabelledSplit",
+    "LearnedPrior",
     "Objective",
     "PseudoLabelPrior",
     "RuleError",
     "labelled_scorer",
+    "learn_prior",
+    "learn_rules",
     "load",
     "save",
     "symbols",

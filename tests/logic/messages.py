@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from dssl.errors import DataError, RuleError
 from dssl.logic.formula import Count, Formula, as_formula
+from dssl.logic.induction import learn_rules
 from dssl.logic.language import parse_rules
+from dssl.logic.minimal import rules_of
 from dssl.logic.space import LabelSpace
 from dssl.logic.symbols import at_most, exactly, symbols
 from dssl.logic.variables import Scope, Variable
@@ -889,6 +892,107 @@ CALLS = [
         ": a weight for literal 3 of 2 variables",
         "Raise the count",
         _dimacs("c p weight 2 0.5 0\np cnf 2 0\n"),
+    ),
+]
+
+CALLS += [
+    BadCall(
+        "tally",
+        lambda _: learn_rules([0, 1, 0]),
+        DataError,
+        "labels of shape (3,)",
+        "one row a label and one column a variable",
+        lambda _: learn_rules([[0], [1], [0]]),
+    ),
+    BadCall(
+        "tally",
+        lambda _: learn_rules(np.zeros((0, 3))),
+        DataError,
+        "there are no rows to learn rules from",
+        "Give at least one labelled row",
+        lambda _: learn_rules(np.zeros((1, 3))),
+    ),
+    BadCall(
+        "tally",
+        lambda _: learn_rules(np.zeros((4, 3)), ["a", "b"]),
+        DataError,
+        "2 names for 3 columns",
+        "Give one name a column",
+        lambda _: learn_rules(np.zeros((4, 3)), ["a", "b", "c"]),
+    ),
+    BadCall(
+        "tally",
+        lambda _: learn_rules({"a": [0, 1], "b": [1, 1]}, ["a"]),
+        DataError,
+        "1 names for 2 columns",
+        "Give one name a column",
+        lambda _: learn_rules({"a": [0, 1], "b": [1, 1]}, ["c", "d"]),
+    ),
+    BadCall(
+        "tally",
+        lambda _: learn_rules(csr_matrix([[0, 2], [1, 0]])),
+        DataError,
+        "a sparse matrix of labels holds 2",
+        "Use 0 and 1, or a dense matrix",
+        lambda _: learn_rules(csr_matrix([[0, 1], [1, 0]])),
+    ),
+    BadCall(
+        "tally",
+        lambda _: learn_rules({"size": [0.5, 1.5], "b": [1, 1]}),
+        DataError,
+        "the column 'size' holds 0.5",
+        "bin measured numbers first",
+        lambda _: learn_rules({"size": [5.0, 15.0], "b": [1, 1]}),
+    ),
+    BadCall(
+        "tally",
+        lambda _: learn_rules({"name": [f"n{i}" for i in range(65)]}),
+        DataError,
+        "the column 'name' has 65 different values, more than 64: n0, n1",
+        "Drop it, bin it, or declare it in a space",
+        lambda _: learn_rules({"name": [f"n{i}" for i in range(64)]}),
+    ),
+    *(
+        BadCall(
+            "induction",
+            lambda _, name=name, value=value: learn_rules([[0, 1]], **{name: value}),
+            DataError,
+            f"{name}={value!r} is not a share that can be used",
+            f"Use a number between 0 and {most}",
+            lambda _, name=name: learn_rules([[0, 1]], **{name: 0.1}),
+        )
+        for name, value, most in (
+            ("tolerance", 0.5, "0.5"),
+            ("tolerance", -0.1, "0.5"),
+            ("level", 0, "1"),
+            ("level", float("nan"), "1"),
+            ("rare", 1.0, "1"),
+            ("max_bound", 0.0, "1"),
+        )
+    ),
+    BadCall(
+        "induction",
+        lambda _: learn_rules([[0, 1]], max_clause=4),
+        DataError,
+        "max_clause=4",
+        "Use 1 for values only",
+        lambda _: learn_rules([[0, 1]], max_clause=1),
+    ),
+    BadCall(
+        "minimal",
+        lambda _: rules_of(LabelSpace("a, b, c, d"), limit=15),
+        RuleError,
+        "the space has more than 15 valid labels",
+        "Raise limit, or split the space",
+        lambda _: rules_of(LabelSpace("a, b, c, d"), limit=16),
+    ),
+    BadCall(
+        "minimal",
+        lambda _: rules_of([[0, 1], [1, np.nan]]),
+        RuleError,
+        "row 1 of the valid labels has a missing value",
+        "fill it in or leave it out",
+        lambda _: rules_of([[0, 1], [1, 0]]),
     ),
 ]
 

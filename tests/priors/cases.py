@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 import oracle
 from dssl.logic.space import LabelSpace
 from dssl.priors import DeterministicPrior, EntropyPrior, ExclusivityPrior, Prior, PseudoLabelPrior, SpikePrior
+from dssl.priors.learned import LearnedPrior, learn_prior
 from dssl.priors.tnorms import TNormPrior
 
 ANIMALS = """
@@ -47,6 +49,8 @@ PRIORS: dict[str, Callable[[LabelSpace], Prior]] = {
     "deterministic, normalised": lambda space: DeterministicPrior(
         space, 4.0, scale="none", weights=weights_of(space), normalised=True, learn_power=True
     ),
+    "learned": lambda space: learned(space),
+    "learned, jointly": lambda space: learned(space, learn=True, normalised=True, learn_power=True, scale="none"),
     "spike": lambda space: SpikePrior(space, smoothstep),
     "product": lambda space: TNormPrior(space, "product"),
     "goedel": lambda space: TNormPrior(space, "goedel"),
@@ -62,6 +66,12 @@ def smoothstep(log_t: torch.Tensor, log_rest: torch.Tensor) -> torch.Tensor:
 
 def weights_of(space: LabelSpace) -> torch.Tensor:
     return torch.linspace(0.25, 0.75, space.width)
+
+
+def learned(space: LabelSpace, **options: Any) -> LearnedPrior:
+    """A prior of labels drawn unevenly from the valid ones."""
+    valid = oracle.valid_columns(space.constraints)[:, : space.width].astype(float)
+    return learn_prior(valid[[i * i % len(valid) for i in range(9)]], space, backoff=1.0, power=3.0, **options)
 
 
 def make(prior: str, space: str | LabelSpace, dtype: torch.dtype = torch.float64) -> Prior:

@@ -22,7 +22,7 @@ from dssl.training import distributed
 from dssl.training.distributed import Ranks, join, launch
 from dssl.training.loop import Settings, train
 from dssl.training.networks import make_network
-from training.tiny_runs import TINY, TinyLoss, TinyObjective, fit, tiny_data
+from training.tiny_runs import TINY, TinyLoss, TinyObjective, every_term, fit, tiny_data
 
 SECONDS = timedelta(seconds=60)
 
@@ -105,6 +105,33 @@ def test_two_processes_train_like_one(tmp_path: Path) -> None:
     for a, b in zip(one.rows, two.rows):
         assert a["total"] == pytest.approx(b["total"], rel=1e-5)
     assert (two.best_step, two.steps_done, two.stopped) == (one.best_step, 25, "steps")
+
+
+def test_consistency_terms_of_two_processes_are_those_of_one() -> None:
+    """Teacher, ensemble, alignment, batch norm in further passes; each rank sees only its rows of x."""
+
+    def run(devices: int) -> Any:
+        settings = Settings(
+            steps=20,
+            labelled_batch=5,
+            unlabelled_batch=8,
+            eval_every=5,
+            devices=devices,
+            accelerator="cpu",
+            optimizer="sgd",
+            lr=0.02,
+        )
+        objective = every_term(random=False)
+        return train(normed(), objective, tiny_data(), settings), objective
+
+    (one, terms), (two, terms2) = run(1), run(2)
+    assert {"mean_teacher", "temporal_ensembling", "fixmatch"} <= one.rows[-1].keys()
+    assert all(one.rows[-1][name] > 0 for name in ("mean_teacher", "temporal_ensembling", "fixmatch"))
+    for a, b in zip(one.rows, two.rows):
+        assert a["total"] == pytest.approx(b["total"], rel=1e-4)
+    for mine, theirs in ((one.network, two.network), (terms, terms2)):
+        for name, tensor in mine.state_dict().items():
+            torch.testing.assert_close(theirs.state_dict()[name], tensor, rtol=1e-4, atol=1e-5)
 
 
 class Dying(TinyObjective):

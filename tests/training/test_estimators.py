@@ -20,10 +20,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
-from dssl import DataError, LabelSpace
-from dssl.priors import DeterministicPrior, EntropyPrior
+from dssl import DataError, LabelSpace, load, save
+from dssl.priors import DeterministicPrior, EntropyPrior, LearnedPrior, learn_prior
+from dssl.training.consistency import VAT, MeanTeacher
 from dssl.training.estimators import CollapseWarning, DSSLClassifier
 from dssl.training.mending import LabelWarning
+from dssl.training.names import TERMS
 from dssl.training.splitting import LabelledSplit, labelled_scorer
 from training.rule_sets import RULE_SETS
 
@@ -308,3 +310,160 @@ def test_unlabelled_rows_help() -> None:
         gain.append(ours.fit(X[train], y[train]).score(X[test], truth[test]))
         gain[-1] -= supervised.fit(X[train], y[train]).score(X[test], truth[test])
     assert np.mean(gain) > 0.01
+
+
+# ---- learned priors, labels without rows ----
+
+
+def test_the_learned_prior_is_that_of_the_labels_and_of_extra_ones() -> None:
+    X, y = load_iris(return_X_y=True)
+    rows = np.arange(len(y))
+    y = np.where(rows % 5 == 0, y, -1)
+    extra = [0] * 60 + [-1]
+    model = quick(prior="learned", consistency=None, power=3.0).fit(X, y, extra_labels=extra)
+    assert isinstance(model.prior_, LearnedPrior)
+    assert float(model.prior_.power) == 3.0
+    wanted = learn_prior([*y, *extra], model.space_)
+    torch.testing.assert_close(model.prior_.weights, wanted.weights)
+    alone = quick(prior="learned", consistency=None, power=3.0).fit(X, y)
+    torch.testing.assert_close(alone.prior_.weights, torch.full((3,), 1 / 3))
+    assert not np.array_equal(alone.predict_proba(X), model.predict_proba(X))
+
+
+def test_extra_labels_follow_rules_and_forms() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    y = pd.DataFrame({"legs": [1, 0, None, 1] * 5, "fins": [0, 1, None, None] * 5})
+    model = quick(rules="legs -> !fins", prior="learned", consistency=None)
+    model.fit(X, y, extra_labels=pd.DataFrame({"legs": [0, 0], "fins": [0, 0]}))
+    assert float(model.prior_.log_prob_labels([[1, 1]])) == -np.inf
+    with pytest.raises(DataError, match="break"):
+        model.fit(X, y, extra_labels=pd.DataFrame({"legs": [1], "fins": [1]}))
+    with pytest.raises(DataError, match="extra_labels say nothing without a prior"):
+        quick(prior=None).fit(X, [0, 1] * 10, extra_labels=[0])
+    with pytest.raises(DataError, match="not among those"):
+        quick(prior="learned").fit(X, [0, 1] * 10, extra_labels=[2])
+
+
+def test_unlabelled_rows_are_left_out_where_they_are_unlikely_to_help() -> None:
+    X, y = load_iris(return_X_y=True)
+    y = np.where(np.arange(len(y)) % 2 == 0, y, -1)
+    model = quick().fit(X, y)
+    assert not model.verdict_.helps
+    assert model.verdict_.reason == "75 unlabelled rows are few beside 75 labelled ones"
+    assert model.prior_ is None
+    np.testing.assert_array_equal(model.predict_proba(X), quick(prior=None).fit(X, y).predict_proba(X))
+    for asked in (quick(consistency=None).fit(X, y), quick().fit(X, y, extra_labels=[0, 1, 2])):
+        assert asked.verdict_.helps
+        assert asked.prior_ is not None
+
+
+@pytest.mark.parametrize(
+    ("y", "terms", "weight"),
+    [([0, 1, None, None] * 10, {"neighbours"}, 0.3), ([[0, 1], [1, 0], [np.nan] * 2, [np.nan] * 2] * 10, set(), 1.0)],
+)
+def test_classes_of_rows_of_features_get_neighbours(y: Any, terms: set[str], weight: float) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X, y = np.concatenate([X, X + 9, X - 9]), y + [[np.nan] * 2 if isinstance(y[0], list) else None] * 80
+    model = quick().fit(X, y)
+    assert model.verdict_.helps
+    assert {"neighbours"} & set(model.history_[-1]) == terms
+    kept, columns = np.arange(120), model.targets_.encode(y)
+    objective = model._objective(columns, kept, 0.5, 0, np.ones(120), None, 2)
+    assert objective.objective.prior_weight == weight  # type: ignore[union-attr]
+
+
+def test_extra_labels_reach_the_balance_of_other_priors() -> None:
+    X, y = load_iris(return_X_y=True)
+    y = np.where(np.arange(len(y)) % 10 == 0, y, -1)
+    plain, told = (
+        quick(consistency=None).fit(X, y, extra_labels=extra) for extra in (None, [0] * 500 + [1] * 20 + [2] * 20)
+    )
+    assert not np.array_equal(plain.predict_proba(X), told.predict_proba(X))
+
+
+# ---- consistency ----
+
+
+def blobs(n: int = 120) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two clouds, one label in ten known."""
+    truth = np.arange(n) % 2
+    x = np.random.default_rng(0).normal(size=(n, 4)) + 3 * truth[:, None]
+    return x, truth, np.where(np.arange(n) % 20 < 2, truth, -1)
+
+
+@pytest.mark.parametrize("name", sorted(TERMS))
+@pytest.mark.parametrize("prior", [None, "deterministic"])
+def test_every_consistency_term_by_name_with_and_without_a_prior(name: str, prior: str | None) -> None:
+    x, truth, y = blobs()
+    model = quick(prior=prior, consistency=name, augment="table").fit(x, y)
+    assert model.score(x, truth) > 0.9
+    assert name.replace("-", "_") in model.history_[-1]
+    assert model.history_[-1][name.replace("-", "_")] >= 0
+
+
+def test_consistency_alone_uses_unlabelled_rows() -> None:
+    x, _, y = blobs()
+    with_, without = (
+        quick(prior=None, consistency="vat").fit(rows, labels).predict_theta(x)
+        for rows, labels in ((x, y), (x[y >= 0], y[y >= 0]))
+    )
+    assert not np.allclose(with_, without)
+
+
+def test_terms_lists_functions_and_pairs() -> None:
+    x, truth, y = blobs()
+    term = MeanTeacher(decay=0.9)
+    model = quick(consistency=[term, "vat"], augment=(None, lambda x: -x), consistency_weight=0.5).fit(x, y)
+    assert {"mean_teacher", "vat", "prior", "balance"} <= model.history_[-1].keys()
+    assert not term.state_dict().keys() - {"teacher.updates"}  # the one given stays as it was
+    assert model.score(x, truth) > 0.9
+    again = clone(model).fit(x, y)
+    np.testing.assert_array_equal(again.predict_theta(x), model.predict_theta(x))
+
+
+def test_a_search_over_consistency_and_a_saved_model(tmp_path: Any) -> None:
+    x, _, y = blobs()
+    grid = {"consistency": [None, "vat", VAT(epsilon=0.1), ["vat", "neighbours"]]}
+    search = GridSearchCV(quick(steps=30), grid, cv=LabelledSplit(2, random_state=0)).fit(x, y)
+    assert search.best_score_ > 0.9
+    model = quick(steps=30, consistency=["fixmatch", VAT()], augment=lambda x: x).fit(x, y)
+    loaded = load(save(model, tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
+
+
+def test_guesses_obey_rules_in_training_and_predictions_after_it() -> None:
+    x, labels = animals()
+    y = np.where(np.arange(200)[:, None] % 8 == 0, labels, np.nan)
+    y[1::8, 0] = labels[1::8, 0]  # some are partly known
+    model = quick(rules=RULES, consistency=["fixmatch", "vat"], augment="table").fit(x, y)
+    assert not model.space_.check(model.predict(x))
+    assert model.score(x, labels) > 0.5
+
+
+def test_images_and_sparse_rows_are_seen_again_too() -> None:
+    x, truth, y = blobs(60)
+    pictures = np.repeat(x, 16, axis=1).reshape(60, 1, 8, 8)
+    model = quick(steps=20, consistency="fixmatch", augment="digits").fit(pictures, y)
+    assert model.history_[-1]["fixmatch"] >= 0
+    sparse = quick(consistency=["vat", "neighbours"], augment="table").fit(sp.csr_array(x), y)
+    assert sparse.score(sp.csr_array(x), truth) > 0.9
+
+
+def test_averaged_weights_predict_beside_a_mean_teacher() -> None:
+    x, truth, y = blobs()
+    model = quick(consistency="mean-teacher", ema=0.9).fit(x, y)
+    plain = quick(consistency="mean-teacher", ema=None).fit(x, y)
+    assert model.score(x, truth) > 0.9
+    assert not np.allclose(model.predict_theta(x), plain.predict_theta(x))
+
+
+def test_wrong_words_are_refused() -> None:
+    x, _, y = blobs()
+    with pytest.raises(ValueError, match="'consistency' parameter of DSSLClassifier must be"):
+        quick(consistency="vats").fit(x, y)
+    with pytest.raises(ValueError, match="there is no consistency term 'vats'"):
+        quick(consistency=["vats"]).fit(x, y)
+    with pytest.raises(ValueError, match="'augment' parameter of DSSLClassifier must be"):
+        quick(augment="pictures").fit(x, y)
+    with pytest.raises(DataError, match=r'Flip is for images.*\n.*augment="table"'):
+        quick(consistency="fixmatch", augment="image").fit(x, y)

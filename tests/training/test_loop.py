@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -20,11 +21,22 @@ from torch import nn
 from dssl import LabelSpace
 from dssl.errors import DataError
 from dssl.priors import DeterministicPrior
+from dssl.training.consistency import Consistency, Look
 from dssl.training.data import ArrayData, Batch, Data
 from dssl.training.loop import Settings, train
 from dssl.training.networks import make_network
 from dssl.training.objective import Objective
-from training.tiny_runs import TINY, TinyLoss, TinyObjective, fit, same_weights, tiny_data, tiny_network, tiny_run
+from training.tiny_runs import (
+    TINY,
+    TinyLoss,
+    TinyObjective,
+    every_term,
+    fit,
+    same_weights,
+    tiny_data,
+    tiny_network,
+    tiny_run,
+)
 
 # ---- what it learns ----
 
@@ -284,6 +296,91 @@ def test_interruption_saves_and_says_how_to_resume(tmp_path: Path, capsys: Any) 
     assert signal.getsignal(signal.SIGINT) is handler
     resumed = tiny_run(tmp_path, checkpoint_every=100)
     assert same_weights(resumed.network, tiny_run().network)
+
+
+KILLED = """
+import os, signal, sys
+from dataclasses import replace
+from dssl.training.loop import train
+from training.tiny_runs import TINY, every_term, fit, tiny_data, tiny_network
+
+calls = []
+
+
+def killed(network):
+    calls.append(network)
+    if len(calls) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return fit(network)
+
+
+train(tiny_network(), every_term(), tiny_data(), replace(TINY, checkpoint=sys.argv[1]), validate=killed)
+"""
+
+
+def test_consistency_terms_go_on_where_a_killed_run_ended(tmp_path: Path) -> None:
+    """Teacher, ensemble and running means are in the checkpoint: weights and terms end equal to the last bit."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path / "killed"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        timeout=120,
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert max(int(p.stem[5:]) for p in (tmp_path / "killed").iterdir()) == 27
+    runs = []
+    for folder in ("killed", "whole"):
+        objective, settings = every_term(), replace(TINY, checkpoint=tmp_path / folder)
+        runs.append((train(tiny_network(), objective, tiny_data(), settings, validate=fit), objective))
+    (resumed, ours), (whole, theirs) = runs
+    assert same_weights(resumed.network, whole.network)
+    assert same_weights(ours, theirs)
+    state = ours.state_dict()
+    assert int(state["consistency.temporal_ensembling.visits"].min()) > 0
+    assert int(state["consistency.mean_teacher.teacher.updates"]) == 60
+    without = train(tiny_network(), every_term(random=False), tiny_data(), TINY, validate=fit)
+    assert not same_weights(without.network, whole.network)
+
+
+def test_a_network_without_a_seed_is_resumed_with_its_teacher(tmp_path: Path) -> None:
+    """The teacher begins as the network does, and what that is may differ in a run that is not finished."""
+    settings = replace(TINY, steps=8, checkpoint=tmp_path, checkpoint_every=2, ema=None)
+
+    def cut(network: nn.Module) -> float:
+        raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        train(tiny_network(seed=1), every_term(), tiny_data(), settings, validate=cut)
+    assert train(tiny_network(seed=2), every_term(), tiny_data(), settings).steps_done == 8
+
+
+def test_terms_see_the_weak_view_the_rows_and_the_precision_of_the_run() -> None:
+    looks: list[Look] = []
+
+    class Spy(Consistency):
+        def forward(self, look: Look) -> torch.Tensor:
+            looks.append(look)
+            assert look.run(look.x).dtype == torch.float32
+            return look.logits.sum(1)
+
+    seen = []
+
+    class Probe(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out = super().forward(x)
+            seen.append((x, out.dtype))
+            return out
+
+    space, data = LabelSpace.classes(["a", "b", "c"]), tiny_data()
+    objective = Objective(space, None, consistency=Spy(), augment=(lambda x: 2 * x, None))
+    settings = Settings(steps=1, labelled_batch=4, unlabelled_batch=6, amp=True, accelerator="cpu")
+    train(Probe(6, 3), objective, data, settings)
+    (look,) = looks
+    assert look.rows is not None
+    assert torch.equal(look.x, data.batch(look.rows.numpy()).x)
+    assert torch.equal(look.seen, 2 * look.x)
+    assert torch.equal(seen[0][0], look.seen)
+    assert [dtype for _, dtype in seen] == [torch.bfloat16] * 2
+    assert (look.size, look.complete.tolist()) == (10, [True] * 4 + [False] * 6)
 
 
 KILLS = """

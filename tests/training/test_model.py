@@ -16,9 +16,11 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from dssl import DataError
+from dssl import DataError, LabelSpace
+from dssl.priors import LearnedPrior, learn_prior
 from dssl.training import model as saved
 from dssl.training.estimators import DSSLClassifier
+from dssl.training.generative import GenerativeClassifier
 from dssl.training.model import load, save
 
 RULES = "legs, fins\nlegs -> !fins"
@@ -44,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
         (X, Y, {"standardise": False, "network": "linear"}),
         (pd.DataFrame(X, columns=list("abcd")), pd.DataFrame(Y, columns=["legs", "fins"]), {"rules": "legs -> !fins"}),
         (X.reshape(30, 1, 2, 2), [1, 2] * 15, {}),
+        (X, Y, {"rules": RULES, "prior": "learned"}),
     ],
 )
 def test_predictions_come_back(tmp_path: Path, x: Any, y: Any, parameters: dict[str, Any]) -> None:
@@ -56,6 +59,29 @@ def test_predictions_come_back(tmp_path: Path, x: Any, y: Any, parameters: dict[
     assert again.classes_.dtype == model.classes_.dtype
     assert again.steps == 15
     again.set_params(network=None).fit(x, y)  # and it can be trained anew
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_learned_prior_is_saved_with_the_model(tmp_path: Path, learn: bool) -> None:
+    given = learn_prior(Y, LabelSpace(RULES), learn=learn)
+    y = Y.copy()
+    y[5:] = np.nan
+    model = quick(rules=RULES, prior=given, labelled_prior_weight=1.0, consistency=None).fit(X, y)
+    again = load(save(model, tmp_path / "model"))
+    assert isinstance(again.prior, LearnedPrior)
+    assert again.prior_ is again.prior
+    found, kept = (m.prior_.log_prob_labels(Y).detach() for m in (again, model))
+    assert found.tolist() == kept.tolist()
+    moved = (kept - given.log_prob_labels(Y).detach()).abs().max() > 1e-4
+    assert bool(moved) == learn  # the one given stays as it is, its copy learns
+    again.set_params(network=None).fit(X, y)
+
+
+def test_a_harmed_prior_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(quick(rules=RULES, prior="learned").fit(X, Y), tmp_path / "model")
+    monkeypatch.setattr("dssl.priors.learned._VERSION", 0)
+    with pytest.raises(DataError, match="the model's prior cannot be read: it has format 1"):
+        load(folder)
 
 
 def test_what_the_folder_holds(folder: Path) -> None:
@@ -182,3 +208,10 @@ def test_loading_unpickles_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pickle, "Unpickler", refuse)
     assert load(folder).predict(X).shape == (30, 2)
     assert "mean" in safetensors.torch.load_file(folder / "model.safetensors")
+
+
+def test_other_estimators_are_refused(tmp_path: Path) -> None:
+    model = GenerativeClassifier().fit(np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1])
+    with pytest.raises(DataError, match="a GenerativeClassifier cannot be saved, only a DSSLClassifier"):
+        save(model, tmp_path / "model")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())

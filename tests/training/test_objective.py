@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ import oracle
 from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
 from dssl.priors import DeterministicPrior, EntropyPrior
+from dssl.training.consistency import VAT, Consistency, Look, MeanTeacher
+from dssl.training.data import ArrayData
+from dssl.training.matching import FixMatch
 from dssl.training.objective import Alignment, Objective, as_columns, collapse, linear_ramp, sigmoid_ramp
 from priors.cases import SPACES, evidence_of, logits_of
 
@@ -296,3 +300,84 @@ def test_collapse_by_variable():
     expected = [math.log(len(v.values)) for v in space.variables]
     np.testing.assert_allclose(found.predicted, expected, rtol=1e-6)
     np.testing.assert_allclose(found.labelled, [math.log(2), math.log(3), 0, 0, 0], atol=1e-6)
+
+
+# ---- consistency ----
+
+
+class Given(Consistency):
+    """Losses that were given."""
+
+    name = "given"
+
+    def __init__(self, losses: list[float], **options: Any) -> None:
+        super().__init__(**options)
+        self.losses = losses
+
+    def forward(self, look: Look) -> torch.Tensor:
+        return torch.tensor(self.losses) + 0 * look.logits.sum(1)
+
+
+def test_consistency_is_a_weighted_mean_over_the_rows_that_join():
+    """total = supervised + λ·(−log q) + μ·consistency (MATH §7), by rows and by terms."""
+    z, y = logits_of(CLASSES, 4).float(), torch.tensor([0, -1, -1, -1])
+    weight = torch.tensor([1.0, 2.0, 1.0, 0.5])
+    seen = {"x": z, "network": torch.nn.Identity(), "step": 1, "sample_weight": weight}
+    for labelled, mean, expected in (
+        (True, "rows", (1 + 2 * 2 + 3 + 2) / 4),
+        (True, "terms", (1 + 2 * 2 + 3 + 2) / 4),
+        (False, "rows", (2 * 2 + 3 + 2) / 4),
+        (False, "terms", (2 * 2 + 3 + 2) / 3),
+    ):
+        term = Given([1.0, 2.0, 3.0, 4.0], weight=5.0, labelled=labelled)
+        prior = DeterministicPrior(CLASSES)
+        both = Objective(CLASSES, prior, consistency=term, consistency_weight=0.1, ramp=linear_ramp(2), mean=mean)
+        loss, plain = both(z, y, **seen), Objective(CLASSES, prior, ramp=linear_ramp(2), mean=mean)(z, y, **seen)
+        assert float(loss.parts["given"]) == pytest.approx(0.5 * 0.1 * 5 * expected)
+        assert float(loss.total) == pytest.approx(float(plain.total) + float(loss.parts["given"]))
+        assert plain.parts.keys() == {"supervised", "prior"}
+
+
+def test_several_terms_and_their_names():
+    objective = Objective(CLASSES, None, consistency=[Given([1.0]), VAT(), Given([2.0], weight=10.0)])
+    z = torch.zeros(1, 3)
+    parts = objective(z, torch.tensor([-1]), x=z, network=torch.nn.Identity()).logs()
+    assert list(parts) == ["supervised", "given", "vat", "given_2", "total"]
+    assert (parts["given"], parts["given_2"]) == (1.0, 20.0)
+
+
+def test_what_consistency_needs_is_asked_for():
+    z, y = torch.zeros(2, 3), torch.tensor([-1, 0])
+    objective = Objective(CLASSES, None, consistency=Given([1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"given: consistency terms look at rows again.*\n.*x=x, network=network"):
+        objective(z, y)
+    with pytest.raises(DataError, match="3 rows of x for 2 rows of logits"):
+        objective(z, y, x=torch.zeros(3, 1), network=torch.nn.Identity())
+    wrong = Given([1.0, 2.0])
+    wrong.forward = lambda look: torch.zeros(3)  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match=r"'given' gave a loss of shape \(3,\)\nGive one a row: \(2,\)"):
+        Objective(CLASSES, None, consistency=wrong)(z, y, x=z, network=torch.nn.Identity())
+    with pytest.raises(ValueError, match="'vat' is no consistency term"):
+        Objective(CLASSES, None, consistency="vat")  # type: ignore[arg-type]
+
+
+def test_rules_are_compiled_only_for_terms_that_ask():
+    animals = SPACES["rules and soft rules"]
+    z, y = torch.zeros(2, animals.width), torch.full((2, animals.width), NAN)
+    for term, asks in ((VAT(), False), (FixMatch(), True)):
+        objective = Objective(animals, None, consistency=term)
+        objective(z, y, x=z, network=torch.nn.Identity())
+        assert (objective._guide is not None) == asks
+
+
+def test_terms_move_and_are_saved_with_the_objective():
+    network = torch.nn.Linear(2, 3)
+    x, y = torch.zeros(4, 2), torch.full((4,), -1)
+    objective = Objective(CLASSES, None, consistency=[MeanTeacher(), FixMatch(align=True)])
+    for _ in range(3):
+        objective(network(x), y, x=x, network=network)
+    fresh = Objective(CLASSES, None, consistency=[MeanTeacher(), FixMatch(align=True)])
+    fresh.prepare(network, ArrayData(x, torch.full((4, 3), NAN)))
+    fresh.load_state_dict(objective.state_dict())
+    assert int(fresh.state_dict()["consistency.mean_teacher.teacher.updates"]) == 3
+    assert not [p for p in objective.parameters() if p.requires_grad]

@@ -58,4 +58,5 @@ def test_batches_come_in_order_however_far_ahead_they_are_fetched(ahead: int) ->
     streams = Streams(data, 4, 6, 0)
     got = list(batches(data, streams, 2, 5, slice(2, 7)))
     assert [b.x.tolist() for b in got] == [data.batch(streams.at(s)[2:7]).x.tolist() for s in (2, 3, 4)]
+    assert [b.rows.tolist() for b in got if b.rows is not None] == [streams.at(s)[2:7].tolist() for s in (2, 3, 4)]
     assert list(batches(data, streams, 5, 5, slice(0, 1))) == []

@@ -10,9 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dssl import DeterministicPrior, LabelSpace
+from dssl.training.augmentation import Noise
+from dssl.training.consistency import VAT, MeanTeacher, TemporalEnsembling
 from dssl.training.data import ArrayData
 from dssl.training.loop import History, Settings, train
+from dssl.training.matching import FixMatch, ReMixMatch
 from dssl.training.networks import make_network
+from dssl.training.objective import Objective
 
 FEATURES, WIDTH = 6, 3
 
@@ -90,6 +95,15 @@ def tiny_run(folder: Path | None = None, **changes: Any) -> History:
     """One run from the same beginning every time."""
     settings = replace(TINY, checkpoint=folder, **changes)
     return train(tiny_network(), TinyObjective(), tiny_data(), settings, validate=fit)
+
+
+def every_term(random: bool = True) -> Objective:
+    """An objective with a prior and terms of every kind of state; if not random, a function of the rows alone."""
+    space = LabelSpace.classes(["a", "b", "c"])
+    terms = [MeanTeacher(decay=0.9), TemporalEnsembling(), FixMatch(threshold=0.6, align=True)]
+    more = [VAT(), ReMixMatch()] if random else []
+    views = (Noise(0.1), Noise(0.5)) if random else (None, lambda x: 0.8 * x)
+    return Objective(space, DeterministicPrior(space), consistency=[*terms, *more], augment=views, mean="terms")
 
 
 def same_weights(a: nn.Module, b: nn.Module) -> bool:

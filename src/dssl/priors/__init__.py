@@ -4,6 +4,7 @@ May use label spaces and circuits; knows nothing of data or training loops.
 """
 
 from dssl.priors.gaussian import GaussianPrior, mixture_density
+from dssl.priors.learned import LearnedPrior, learn_prior
 from dssl.priors.prior import Prior
 from dssl.priors.relaxations import (
     DeterministicPrior,
@@ -20,10 +21,12 @@ __all__ = [
     "EntropyPrior",
     "ExclusivityPrior",
     "GaussianPrior",
+    "LearnedPrior",
     "Prior",
     "PseudoLabelPrior",
     "SpikePrior",
     "TNormPrior",
     "WeightedLabels",
+    "learn_prior",
     "mixture_density",
 ]

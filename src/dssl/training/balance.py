@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from dssl.logic.labels import Columns
 from dssl.logic.space import LabelSpace
+from dssl.training.augmentation import Views
+from dssl.training.data import Data
 from dssl.training.objective import Loss, Objective, as_columns
 
 _SLACK = 0.5
@@ -80,9 +82,23 @@ class Balanced(nn.Module):
         for name, edge in (("low", target.share - target.error), ("high", target.share + target.error)):
             self.register_buffer(name, torch.from_numpy(edge.clip(1e-3, 1 - 1e-3)).float())
 
-    def forward(self, logits: Tensor, y: Any, *, step: int | None = None, sample_weight: Tensor | None = None) -> Loss:
+    @property
+    def views(self) -> Views:
+        return self.objective.views
+
+    @property
+    def consistency(self) -> nn.ModuleDict:
+        return self.objective.consistency
+
+    def prepare(self, network: nn.Module, data: Data) -> None:
+        """As the objective's."""
+        self.objective.prepare(network, data)
+
+    def forward(
+        self, logits: Tensor, y: Any, *, step: int | None = None, sample_weight: Tensor | None = None, **seen: Any
+    ) -> Loss:
         """The objective's loss with a part "balance"."""
-        loss = self.objective(logits, y, step=step, sample_weight=sample_weight)
+        loss = self.objective(logits, y, step=step, sample_weight=sample_weight, **seen)
         columns = as_columns(self.space, y, logits)
         allowed = self.objective.blocks.allowed(columns)
         open_ = ~torch.stack([(a.sum(-1) == 1).all(-1) for a in allowed]).all(0)

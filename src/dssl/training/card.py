@@ -14,9 +14,9 @@ def model_card(name: str, facts: Mapping[str, Any]) -> str:
     shape = " × ".join(map(str, facts["input_shape"]))
     features = f": {listed(facts['feature_names'])}" if facts["feature_names"] else ""
     parameters = facts["parameters"]
-    prior = (
-        f"{parameters['prior']} prior, weight {parameters['prior_weight']:g}" if parameters["prior"] else "labels only"
-    )
+    weight = parameters["prior_weight"]
+    by = "" if weight is None else f", weight {weight:g}"
+    prior = f"{parameters['prior']} prior{by}" if parameters["prior"] else "labels only"
     loading = (
         "load(path)" if network["name"] else "load(path, network=module)  # one like the module it was trained with"
     )

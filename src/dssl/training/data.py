@@ -33,17 +33,19 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows: x (n, …), y (n, width) with 1, 0 or NaN for unknown, weight (n,)."""
+    """Some rows: x (n, …), y (n, width) with 1, 0 or NaN for unknown, weight (n,); their numbers (n,), if known."""
 
     x: Tensor
     y: Tensor
     weight: Tensor
+    rows: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """The same rows on a device."""
         if self.x.device == device:
             return self
-        return Batch(*(t.to(device, non_blocking=True) for t in (self.x, self.y, self.weight)))
+        held = (self.x, self.y, self.weight, self.rows)
+        return Batch(*(None if t is None else t.to(device, non_blocking=True) for t in held))  # type: ignore[arg-type]
 
 
 class Data(ABC):
@@ -88,6 +90,7 @@ class ArrayData(Data):
 
     def __init__(self, x: Any, y: Any, weight: Any = None) -> None:
         self._x = _stored(x)
+        y = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
         self._y = torch.from_numpy(np.array(y, np.float32))
         n = self._x.shape[0]
         self._weight = torch.from_numpy(np.ones(n, np.float32) if weight is None else np.array(weight, np.float32))

@@ -151,7 +151,8 @@ class GlobalBatchNorm(nn.modules.batchnorm._BatchNorm):
         mean = _Sum.apply(x.sum(over)) / count
         centred = x - mean.view(shape)
         variance = _Sum.apply(centred.square().sum(over)) / count
-        if self.training and self.running_mean is not None and self.running_var is not None:
+        remembers = self.training and self.track_running_stats
+        if remembers and self.running_mean is not None and self.running_var is not None:
             with torch.no_grad():
                 self.num_batches_tracked.add_(1)  # type: ignore[union-attr]
                 share = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)  # type: ignore[arg-type]

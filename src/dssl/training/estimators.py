@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from numbers import Integral, Real
@@ -28,27 +28,26 @@ from torch import nn
 from dssl.errors import DataError
 from dssl.logic.labels import Columns
 from dssl.logic.validity import Violations
-from dssl.priors import DeterministicPrior, EntropyPrior, ExclusivityPrior, Prior, PseudoLabelPrior
+from dssl.priors import Prior
+from dssl.training.augmentation import AUGMENTATIONS, Views, make_views
 from dssl.training.balance import Balanced, frequencies
+from dssl.training.consistency import Consistency
 from dssl.training.data import ArrayData
 from dssl.training.decoding import Decoder
 from dssl.training.features import Standardiser, distinct, require_finite
 from dssl.training.loop import train
 from dssl.training.mending import mend
+from dssl.training.names import PRIORS, TERMS, make_prior, make_terms
 from dssl.training.networks import Standardise, make_network
 from dssl.training.objective import Objective, collapse
+from dssl.training.safeguard import Verdict, judge
 from dssl.training.settings import Settings
 from dssl.training.splitting import folds
 from dssl.training.targets import Targets
 
-_PRIORS: dict[str, Callable[..., Prior]] = {
-    "deterministic": DeterministicPrior,
-    "entropy": EntropyPrior,
-    "exclusivity": ExclusivityPrior,
-    "pseudo-label": PseudoLabelPrior,
-}
 _STEPS, _PASSES = 400, 10  # of training at least, and passes over the labelled rows at least
 _ROWS = 1024  # predicted at a time
+_BESIDE_NEIGHBOURS = 0.3  # λ, where neighbours do most of the work
 _VARIED = 0.5  # share of the labels' entropy below which predictions count as collapsed
 _LOOKED_AT = 10_000  # unlabelled rows, at most, on which collapse is measured
 
@@ -96,12 +95,20 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
 
     * `rules`: what labels can look like. Rule text, a path to it, a `LabelSpace`, or, if y is a frame or records,
       formulas about its columns. Without rules: classes, or independent labels.
-    * `prior`: "deterministic", "entropy", "exclusivity", "pseudo-label"; a `Prior`, or a function from space to one;
-      None to learn from labels only. `prior_weight` is its weight λ, `power` the T of the deterministic prior,
+    * `prior`: "deterministic", "entropy", "exclusivity", "pseudo-label"; "learned", with the label probabilities that
+      `learn_prior` finds; a `Prior`, or a function from space to one; None to learn from labels only. `prior_weight`
+      is its weight λ, by default 1, or .3 beside "auto" neighbours; `power` the T of the deterministic prior,
       `labelled_prior_weight` its weight on labelled rows.
     * `balance`: how strongly the mean prediction is held to the label frequencies, against collapse (see `Balanced`).
-    * `ramp`: the share of training in which the weights of prior and balance rise from 0. Both weights are multiplied
-      by the share of rows that are unlabelled: few such rows say little.
+    * `consistency`: predictions should stay as they are under small changes of x. "vat", "mean-teacher", "pi-model",
+      "temporal-ensembling", "neighbours", "fixmatch", "mixmatch", "remixmatch", "mixup"; a term of
+      `dssl.training.consistency` or `.matching`; a list of those; None. `consistency_weight` is its weight μ.
+      "auto": neighbours, for classes of rows of features; and where `judge` finds that unlabelled rows are unlikely
+      to help, neither they nor the prior are used, and `verdict_` says why.
+    * `augment`: which changes of x leave labels as they are. "image", "digits" (no mirroring), "table", a function of
+      standardised rows, a pair of a weak and a strong one, or None. Labels are learnt on weak views.
+    * `ramp`: the share of training in which the weights of prior, balance and consistency rise from 0. They are
+      multiplied by the share of rows that are unlabelled: few such rows say little.
     * `constrained`: the likelihood of a label is taken given that labels are valid.
     * `network`: "linear", "mlp" (default), "cnn" (default for images), "wrn-28-2" or a torch module.
     * `steps` of training, by default 400, or ten passes over the labelled rows if that is more; `learning_rate`,
@@ -113,14 +120,18 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
     * `on_violation`: labels that break a rule are an "error", or "warn", "drop" the label, "repair" it.
     * `warm_start`: `fit` goes on from the last model. `verbose`: show progress. `random_state`: seed.
 
-    **Attributes**: `classes_`, `space_`, `network_`, `history_`, `n_steps_`, `n_features_in_`, `feature_names_in_`.
+    **Attributes**: `classes_`, `space_`, `network_`, `prior_`, `verdict_`, `history_`, `n_steps_`, `n_features_in_`,
+    `feature_names_in_`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "rules": "no_validation",
-        "prior": [StrOptions(set(_PRIORS)), Prior, callable, None],
+        "prior": [StrOptions(set(PRIORS)), Prior, callable, None],
+        "consistency": [StrOptions({*TERMS, "auto"}), Consistency, list, tuple, None],
+        "consistency_weight": [Interval(Real, 0, None, closed="left")],
+        "augment": [StrOptions(set(AUGMENTATIONS)), callable, Views, list, tuple, None],
         "network": [StrOptions({"linear", "mlp", "cnn", "wrn-28-2"}), nn.Module, None],
-        "prior_weight": [Interval(Real, 0, None, closed="left")],
+        "prior_weight": [Interval(Real, 0, None, closed="left"), None],
         "labelled_prior_weight": [Interval(Real, 0, None, closed="left")],
         "power": [Interval(Real, 0, None, closed="neither")],
         "ramp": [Interval(Real, 0, 1, closed="both")],
@@ -150,18 +161,21 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
         prior: Any = "deterministic",
         network: str | nn.Module | None = None,
         *,
-        prior_weight: float = 1.0,
+        prior_weight: float | None = None,
         labelled_prior_weight: float = 0.0,
         power: float = 2.0,
         ramp: float = 0.4,
         balance: float = 1.0,
+        consistency: Any = "auto",
+        consistency_weight: float = 1.0,
+        augment: Any = None,
         constrained: bool = False,
         steps: int | None = None,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 2e-3,
         weight_decay: float = 1e-4,
         labelled_batch: int = 64,
         unlabelled_batch: int = 256,
-        ema: float | None = None,
+        ema: float | None = 0.99,
         settings: dict[str, Any] | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
@@ -176,6 +190,7 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
         self.rules, self.prior, self.network = rules, prior, network
         self.prior_weight, self.labelled_prior_weight = prior_weight, labelled_prior_weight
         self.power, self.balance, self.ramp, self.constrained = power, balance, ramp, constrained
+        self.consistency, self.consistency_weight, self.augment = consistency, consistency_weight, augment
         self.steps, self.learning_rate, self.weight_decay = steps, learning_rate, weight_decay
         self.labelled_batch, self.unlabelled_batch = labelled_batch, unlabelled_batch
         self.ema, self.settings = ema, settings
@@ -192,11 +207,16 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- fitting ----
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DSSLClassifier:
-        """Learn from rows X (n, features), images (n, c, h, w) or a frame, and labels y, most of them unknown."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, extra_labels: Any = None) -> DSSLClassifier:
+        """Learn from rows X (n, features), images (n, c, h, w) or a frame, and labels y, most of them unknown.
+
+        `extra_labels`: labels like y that come without rows. They tell how frequent labels are, which `balance` and
+        the "learned" prior use.
+        """
         goes_on = self.warm_start and hasattr(self, "network_")
         x, columns, weight = self._read(X, y, sample_weight, None if goes_on else {})
-        return self._learn(x, columns, weight, steps=self._steps(columns), done=0, schedule="cosine")
+        extra = self._extra(extra_labels)
+        return self._learn(x, columns, weight, steps=self._steps(columns), done=0, schedule="cosine", extra=extra)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> DSSLClassifier:
         """Learn a little more, from one pass over these rows. The first call fixes classes and standardisation."""
@@ -206,6 +226,13 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
         passes = (labelled / self.labelled_batch, (len(columns) - labelled) / self.unlabelled_batch)
         done = 0 if first else self.n_steps_
         return self._learn(x, columns, weight, steps=max(1, *map(ceil, passes)), done=done, schedule="constant")
+
+    def _extra(self, labels: Any) -> Columns | None:
+        if labels is None:
+            return None
+        if self.prior is None:
+            raise DataError("extra_labels say nothing without a prior\nGive one, as in prior='learned'.")
+        return mend(self.space_, self.targets_.encode(labels), self.on_violation)
 
     def _steps(self, columns: Columns) -> int:
         labelled = int((~np.isnan(columns)).any(axis=1).sum())
@@ -240,7 +267,15 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
         return self.standardiser_(x), columns, weight
 
     def _learn(
-        self, x: Any, columns: Columns, weight: NDArray[np.float64], *, steps: int, done: int, schedule: str
+        self,
+        x: Any,
+        columns: Columns,
+        weight: NDArray[np.float64],
+        *,
+        steps: int,
+        done: int,
+        schedule: str,
+        extra: Columns | None = None,
     ) -> DSSLClassifier:
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
@@ -258,9 +293,12 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
                     module.fitted.fill_(True)  # rows come standardised, so it has nothing to do
         validate = _Validation(Decoder(self.space_), x[held], columns[held]) if len(held) else None
         data = ArrayData(x[kept], columns[kept], weight[kept])
-        objective = self._objective(columns, kept, share, done)
+        self.verdict_ = self._judge(x[kept], columns[kept], whole=schedule == "cosine", more=extra is not None)
+        objective = self._objective(columns, kept, share, done, weight, extra, x.ndim)
         history = train(self.network_, objective, data, self._settings(steps, schedule, seed), validate=validate)
         self.network_, self.history_ = history.network.cpu().eval(), history.rows
+        if self.prior_ is not None:
+            self.prior_.cpu()
         self.decoder_ = Decoder(self.space_)
         self.n_steps_ = done + history.steps_done
         self._warn_if_collapsed(x, columns, labelled)
@@ -279,39 +317,71 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
             )
         return rows[folds(columns[rows], count, random) == 0]
 
-    def _objective(self, columns: Columns, kept: NDArray[np.int64], share: float, done: int) -> nn.Module:
+    def _objective(
+        self,
+        columns: Columns,
+        kept: NDArray[np.int64],
+        share: float,
+        done: int,
+        weight: NDArray[np.float64],
+        extra: Columns | None,
+        dimensions: int,
+    ) -> nn.Module:
         space = self.space_
-        prior: Any = self.prior
-        if isinstance(prior, str):
-            prior = _PRIORS[prior](space, **({"power": self.power} if prior == "deterministic" else {}))
-        elif prior is not None and not isinstance(prior, Prior):
-            prior = prior(space)
+        extra = columns[:0] if extra is None else extra
+        labels = np.concatenate([columns[kept], extra])
+        counts = np.concatenate([weight[kept], np.ones(len(extra))])
+        used = self.verdict_.helps
+        prior = self.prior_ = make_prior(self.prior, space, self.power, labels, counts) if used else None
+        terms = make_terms(self._terms(len(kept), dimensions)) if used else []
         objective = Objective(
             space,
             prior,
-            prior_weight=self.prior_weight,
+            prior_weight=self._prior_weight(terms),
             labelled_prior_weight=self.labelled_prior_weight,
             ramp=_Rise(ceil(self.ramp * self._steps(columns)), done) if self.ramp else None,
             constrained=self.constrained,
+            consistency=terms,
+            consistency_weight=self.consistency_weight,
+            augment=make_views(copy.deepcopy(self.augment)),
             mean="terms",
         )
         if prior is None or not self.balance:
             return objective
         rows = min(round(share * len(kept)), self.unlabelled_batch)  # that a mean prediction is taken over
-        return Balanced(objective, frequencies(space, columns[kept], rows), share * self.balance)
+        return Balanced(objective, frequencies(space, labels, rows), share * self.balance)
+
+    def _judge(self, x: Any, columns: Columns, *, whole: bool, more: bool) -> Verdict:
+        """Whether to use unlabelled rows: as was asked for, or as labels say; not by a few rows of many."""
+        if self.prior is None and self.consistency in ("auto", None):
+            return Verdict(False, "neither a prior nor a consistency term was asked for")
+        if self.consistency != "auto" or more or not whole:
+            return Verdict(True, "it was asked for")
+        return judge(self.space_, x, columns)
+
+    def _terms(self, rows: int, dimensions: int) -> Any:
+        if self.consistency != "auto":
+            return self.consistency
+        classes = len(self.space_.variables) == 1 and not self.space_.variables[0].binary and not self.space_.rules
+        return "neighbours" if classes and dimensions == 2 and rows > 1 else None
+
+    def _prior_weight(self, terms: list[Consistency]) -> float:
+        if self.prior_weight is not None:
+            return self.prior_weight
+        return _BESIDE_NEIGHBOURS if self.consistency == "auto" and terms else 1.0
 
     def _settings(self, steps: int, schedule: str, seed: int) -> Settings:
         given: dict[str, Any] = {
             "steps": steps,
             "labelled_batch": self.labelled_batch,
-            "unlabelled_batch": self.unlabelled_batch if self.prior is not None else 0,
+            "unlabelled_batch": self.unlabelled_batch if self.verdict_.helps else 0,
             "optimizer": "adamw",
             "lr": self.learning_rate,
             "weight_decay": self.weight_decay,
             "schedule": schedule,
             "ema": self.ema,
             "patience": self.patience if self.early_stopping else None,
-            "eval_every": max(1, steps // 50),
+            "eval_every": max(1, steps // 20),
             "progress": bool(self.verbose),
             "seed": seed,
         }
@@ -319,7 +389,7 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
 
     def _warn_if_collapsed(self, x: Any, columns: Columns, labelled: NDArray[np.bool_]) -> None:
         rows = np.flatnonzero(~labelled)[:_LOOKED_AT]
-        if self.prior is None or len(rows) < 2:
+        if not self.verdict_.helps or len(rows) < 2:
             return
         found = collapse(self.space_, _run(self.network_, x[rows]), torch.from_numpy(columns[labelled]))
         if float(found.labelled.sum()) > 0.1 and found.share < _VARIED:

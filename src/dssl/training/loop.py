@@ -61,9 +61,11 @@ def train(
 ) -> History:
     """Trains the network in place.
 
-    `objective(logits, y, step=…, sample_weight=…)` gives a loss with `total` and named `parts`; `validate(network)` a
-    score of which more is better. With `devices` above 1 processes are started for it, from a script or a notebook
-    alike; under torchrun every process calls this. Each process then validates, and the first one's score counts.
+    `objective(logits, y, step=…, sample_weight=…)` gives a loss with `total` and named `parts`, and may have more, as
+    `Objective` does: `views` that rows are seen in, `consistency` terms that are shown x and the network, `prepare`.
+    `validate(network)` gives a score of which more is better. With `devices` above 1 processes are started for it, from
+    a script or a notebook alike; under torchrun every process calls this. Each process then validates, and the first
+    one's score counts.
     """
     if settings.devices > 1 and not distributed.outside():
         return _in_processes(network, objective, data, settings, validate)
@@ -120,6 +122,9 @@ class _Run:
         self._exits.enter_context(_own_randomness(self.settings.seed, self.ranks.rank))
         self._exits.enter_context(self._interruptible())
         try:
+            if self.settings.checkpoint is not None:
+                self._identity = identity(self.network, self.objective, self.data, self.settings)
+            _prepare(self.objective, self.network, self.data)
             self._resume()
             self._open_logs()
         except BaseException:
@@ -146,13 +151,19 @@ class _Run:
         """
         _seed_torch(self.settings.seed, self.step, self.ranks)
         batch = batch.to(self.ranks.device)
+        views = getattr(self.objective, "views", None)
+        x = batch.x if views is None else views.weak(batch.x, batch.rows)
         with self.amp:
-            logits = self.network(batch.x)
+            logits = self.network(x)
         logits = logits if logits.dtype == torch.float64 else logits.float()
         logits, y, weight, self.interrupted = self.ranks.together(
             self.streams.size, logits, batch.y, batch.weight, self.asked_to_stop
         )
-        return self.objective(logits, y, step=self.step, sample_weight=weight), logits, y
+        look: dict[str, Any] = {}
+        if getattr(self.objective, "consistency", None):
+            look = {"x": batch.x, "seen": x, "rows": batch.rows, "network": self.network}
+            look |= {"ranks": self.ranks, "within": self.amp}
+        return self.objective(logits, y, step=self.step, sample_weight=weight, **look), logits, y
 
     def refuse_non_finite(self, loss: _Loss, norm: Tensor | None = None) -> None:
         """Stops before a loss or gradient that is not a number spoils the weights."""
@@ -275,7 +286,6 @@ class _Run:
         """Goes on from the last checkpoint, if there is one."""
         if self.settings.checkpoint is None:
             return
-        self._identity = identity(self.network, self.objective, self.data, self.settings)
         folder = Path(self.settings.checkpoint)
         found = checkpoint.latest(folder) if self.ranks.first else None
         step = int(self.ranks.agreed(found.step if found else -1))
@@ -337,6 +347,12 @@ class _Run:
 _PLAIN = ("step", "waited", "stopped", "rows", "best_step", "best_score", "sums", "summed")
 
 
+def _prepare(objective: Any, network: nn.Module, data: Data) -> None:
+    """Lets an objective that asks for it see what it will be used with."""
+    if hasattr(objective, "prepare"):
+        objective.prepare(network, data)
+
+
 def _fast_bfloat16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
@@ -392,6 +408,7 @@ def _in_processes(
     network.load_state_dict(weights)
     network.eval()
     if isinstance(objective, nn.Module):
+        _prepare(objective, network, data)
         objective.load_state_dict(terms)
     return replace(history, network=network)
 

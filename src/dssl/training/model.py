@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 import dssl
 from dssl.errors import DataError
+from dssl.priors import LearnedPrior
 from dssl.training.card import model_card
 from dssl.training.decoding import Decoder
 from dssl.training.estimators import DSSLClassifier
@@ -50,6 +51,8 @@ def save(model: DSSLClassifier, path: str | Path, metrics: Mapping[str, float] |
 
     `metrics`: figures to keep with the model and to show on its card.
     """
+    if not isinstance(model, DSSLClassifier):
+        raise DataError(f"a {type(model).__name__} cannot be saved, only a DSSLClassifier\nPickle it, or save that.")
     check_is_fitted(model, "network_")
     path = Path(path)
     if path.exists() and not (path / _FACTS).is_file() and (not path.is_dir() or any(path.iterdir())):
@@ -68,12 +71,14 @@ def save(model: DSSLClassifier, path: str | Path, metrics: Mapping[str, float] |
 def _tensors(model: DSSLClassifier) -> dict[str, Tensor]:
     out = {f"network.{name}": tensor.contiguous().clone() for name, tensor in model.network_.state_dict().items()}
     scaling = {"mean": model.standardiser_.mean, "scale": model.standardiser_.scale}
+    if isinstance(prior := getattr(model, "prior_", None), LearnedPrior):
+        out |= {f"prior.{name}": tensor for name, tensor in prior.state()[1].items()}
     return out | {name: torch.from_numpy(np.array(value, dtype=np.float64)) for name, value in scaling.items()}
 
 
 def _facts(model: DSSLClassifier, metrics: dict[str, float], weights: str) -> dict[str, Any]:
     names = getattr(model, "feature_names_in_", None)
-    own = isinstance(model.network, nn.Module)
+    own, prior = isinstance(model.network, nn.Module), getattr(model, "prior_", None)
     default = "mlp" if len(model.input_shape_) == 1 else "cnn"
     facts: dict[str, Any] = {
         "format": _FORMAT,
@@ -95,6 +100,7 @@ def _facts(model: DSSLClassifier, metrics: dict[str, float], weights: str) -> di
             "class": type(model.network_).__qualname__,
             "weights": sum(p.numel() for p in model.network_.parameters()),
         },
+        "prior": prior.state()[0] if isinstance(prior, LearnedPrior) else None,
         "parameters": {k: _plain(v) for k, v in model.get_params().items() if k not in ("rules", "network")},
         "steps": model.n_steps_,
         "history": [_plain(row) for row in model.history_[-1:]],
@@ -209,7 +215,11 @@ def _rebuilt(facts: dict[str, Any], tensors: dict[str, Tensor], network: nn.Modu
     if name is not None and network is not None:
         raise DataError(f"the model's network is '{name}', which is built from its name\nLeave out network=.")
     rules = targets.space if facts["rules"] else None
+    prior = _prior(facts.get("prior"), tensors)
     model = DSSLClassifier(rules=rules, network=network or name, **facts["parameters"])
+    if model.prior == LearnedPrior.__name__:  # one was given, which has no form in JSON
+        model.prior = prior
+    model.prior_ = prior
     shape = tuple(facts["input_shape"])
     model.targets_, model.space_, model.classes_ = targets, targets.space, targets.classes
     model.input_shape_, model.n_features_in_ = shape, shape[0]
@@ -217,8 +227,20 @@ def _rebuilt(facts: dict[str, Any], tensors: dict[str, Tensor], network: nn.Modu
         model.feature_names_in_ = np.array(facts["feature_names"], dtype=object)
     model.standardiser_ = Standardiser(tensors.pop("mean").numpy(), tensors.pop("scale").numpy())
     built = make_network(network or name, torch.zeros(2, *shape), targets.space.width, seed=0)
-    built.load_state_dict({key.removeprefix("network."): tensor for key, tensor in tensors.items()})
+    built.load_state_dict(_part(tensors, "network."))
     model.network_, model.decoder_ = built.eval(), Decoder(targets.space)
     model.n_steps_, model.history_ = facts["steps"], facts["history"]
     model.metrics_ = facts["metrics"]
     return model
+
+
+def _prior(facts: dict[str, Any] | None, tensors: dict[str, Tensor]) -> LearnedPrior | None:
+    """The learned prior that was saved with the model, if any."""
+    try:
+        return LearnedPrior.from_state(facts, _part(tensors, "prior.")) if facts else None
+    except ValueError as error:
+        raise DataError(f"the model's prior cannot be read: {error}\n{_ANEW}") from error
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}

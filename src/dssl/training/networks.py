@@ -70,7 +70,7 @@ def _linear(example: Tensor, width: int) -> nn.Module:
 def _mlp(example: Tensor, width: int) -> nn.Module:
     """Two hidden layers. No batch norm: a batch holds labelled and unlabelled rows in proportions of our choosing."""
     features = example[0].numel()
-    hidden = min(512, max(128, 2 ** math.ceil(math.log2(max(features, width)))))
+    hidden = min(512, max(256, 2 ** math.ceil(math.log2(max(features, width)))))
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(features, hidden),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,10 @@ from dssl.logic.space import LabelSpace
 from dssl.priors.blocks import Blocks
 from dssl.priors.prior import Prior
 from dssl.priors.weights import value_weights
+from dssl.training.augmentation import make_views
+from dssl.training.consistency import Consistency, Look
+from dssl.training.data import Data
+from dssl.training.distributed import Ranks
 
 Ramp = Callable[[int], float]
 
@@ -63,7 +68,7 @@ class Loss:
 
 
 class Objective(nn.Module):
-    """Supervised loss + λ · prior on unlabelled rows + λ_l · prior on labelled rows.
+    """Supervised loss + λ · prior on unlabelled rows + λ_l · prior on labelled rows + μ · consistency.
 
     >>> import torch
     >>> from dssl.priors import DeterministicPrior
@@ -82,6 +87,9 @@ class Objective(nn.Module):
       λ_l. `ramp` maps the step to a factor of both.
     * `constrained`: the likelihood of labels is log p(y | V) = log WMC(y, V) − log WMC(V), given that labels are valid.
     * `align`: an `Alignment`, which shifts what the prior sees of unlabelled rows towards a given label distribution.
+    * `consistency`: a term of `dssl.training.consistency` or `.matching`, or several; `consistency_weight` is μ, and
+      the ramp applies. Terms look at rows again, so they need x and the network. `augment` is where their weak and
+      strong views come from, see `make_views`.
 
     A row is *complete* if its label leaves one value for every variable: its prior is weighted with λ_l and sees θ
     only. Any other row has the likelihood of what is observed, if anything is, and its prior, weighted with λ, gives
@@ -98,6 +106,9 @@ class Objective(nn.Module):
         ramp: Ramp | None = None,
         constrained: bool = False,
         align: Alignment | None = None,
+        consistency: Consistency | Sequence[Consistency] | None = None,
+        consistency_weight: float = 1.0,
+        augment: Any = None,
         mean: str = "rows",
     ) -> None:
         super().__init__()
@@ -109,14 +120,29 @@ class Objective(nn.Module):
         self.prior_weight, self.labelled_prior_weight = prior_weight, labelled_prior_weight
         self.ramp, self.mean = ramp, mean
         self.circuit = space.compile() if constrained and space.rules else None
+        self._guide: Any = None
         self.blocks = Blocks(space)
+        self.consistency, self.consistency_weight = _named(consistency), consistency_weight
+        self.views = make_views(augment)
 
-    def forward(self, logits: Tensor, y: Any, *, step: int | None = None, sample_weight: Tensor | None = None) -> Loss:
+    def prepare(self, network: nn.Module, data: Data) -> None:
+        """Lets consistency terms and views see the network and the data they will be used with, once."""
+        for term in self.consistency.values():
+            term.prepare(self.space, network, data)  # type: ignore[operator]
+        self.views.prepare(data)
+
+    def forward(
+        self, logits: Tensor, y: Any, *, step: int | None = None, sample_weight: Tensor | None = None, **seen: Any
+    ) -> Loss:
         """The loss of logits (batch, width) with labels y.
 
         `y`: columns (batch, width) of 1, 0 and NaN as `space.encode` gives them, or value indices (batch, variables),
         or (batch,) for a single variable, −1 or NaN where unknown. In a categorical block, zeros exclude values: those
         left NaN are the candidates. `sample_weight` (batch,) multiplies each row's loss.
+
+        Consistency terms also need `x` (batch, …) and `network`; some of them `rows`, the rows' numbers in the data.
+        `seen`: the view of x that gave the logits, if not x itself. `within`: a context for passes of the network, such
+        as autocast. `ranks`: if logits and y are of all processes, and the rest is this one's.
         """
         if logits.dim() != 2 or logits.shape[1] != self.space.width:
             raise DataError(f"logits have shape {tuple(logits.shape)}, and must have (batch, {self.space.width})")
@@ -131,15 +157,24 @@ class Objective(nn.Module):
         def mean(term: Tensor, rows: Tensor) -> Tensor:  # term: of the chosen rows only
             return (term * weight[rows]).sum() / (len(y) if self.mean == "rows" else max(1, len(term)))
 
-        parts = {"supervised": mean(-self.log_likelihood(logits[labelled], y[labelled]), labelled)}
+        looks = self._look(logits, y, complete, **seen)
+        supervised = -self.log_likelihood(logits[labelled], y[labelled])
+        for name, losses in looks.items():
+            if self.consistency[name].supervised:
+                supervised = torch.where(complete[labelled], losses[labelled], supervised)
+        parts = {"supervised": mean(supervised, labelled)}
+        scale = self._ramp(step) if self.prior is not None or looks else 1.0
         if self.prior is not None:
-            scale = self._ramp(step)
             if self.prior_weight:
                 term = self._unlabelled(self.prior, logits[~complete], y[~complete])
                 parts["prior"] = scale * self.prior_weight * mean(term, ~complete)
             if self.labelled_prior_weight:
                 term = -self.prior(logits[complete])
                 parts["labelled_prior"] = scale * self.labelled_prior_weight * mean(term, complete)
+        for name, losses in looks.items():
+            asked: Any = self.consistency[name]
+            joining = torch.ones_like(complete) if asked.labelled and not asked.supervised else ~complete
+            parts[name] = scale * self.consistency_weight * asked.weight * mean(losses[joining], joining)
         return Loss(torch.stack(list(parts.values())).sum(), parts)
 
     def log_likelihood(self, logits: Tensor, y: Tensor) -> Tensor:
@@ -151,6 +186,61 @@ class Objective(nn.Module):
         observed = [t.masked_fill(~a, -math.inf) for t, a in zip(log_theta, allowed)]
         joint = self.circuit.log_wmc(*self.blocks.literals(observed), strict=True)
         return joint - self.circuit.log_wmc(*self.blocks.literals(log_theta))
+
+    def _look(
+        self,
+        logits: Tensor,
+        y: Tensor,
+        complete: Tensor,
+        *,
+        x: Tensor | None = None,
+        network: nn.Module | None = None,
+        rows: Tensor | None = None,
+        seen: Tensor | None = None,
+        ranks: Ranks | None = None,
+        within: AbstractContextManager[Any] | None = None,
+    ) -> dict[str, Tensor]:
+        """The losses of all rows (batch,) by name of the consistency term."""
+        if not self.consistency:
+            return {}
+        if x is None or network is None:
+            raise ValueError(
+                f"{', '.join(self.consistency)}: consistency terms look at rows again, and need x and the network\n"
+                "Call objective(logits, y, x=x, network=network)."
+            )
+        ranks = ranks or Ranks()
+        own = ranks.share(len(logits))
+        if len(x) != own.stop - own.start:
+            raise DataError(f"{len(x)} rows of x for {own.stop - own.start} rows of logits\nGive those of the logits.")
+        look = Look(
+            space=self.space,
+            blocks=self.blocks,
+            rules=self._rules,
+            network=network,
+            x=x,
+            seen=x if seen is None else seen,
+            logits=logits[own],
+            y=y[own],
+            complete=complete[own],
+            rows=rows,
+            views=self.views,
+            ranks=ranks,
+            size=len(logits),
+            within=within or nullcontext(),
+        )
+        losses = {}
+        for name, term in self.consistency.items():
+            each = term(look)
+            if each.shape != look.complete.shape:
+                raise ValueError(f"'{name}' gave a loss of shape {tuple(each.shape)}\nGive one a row: ({len(x)},).")
+            losses[name] = ranks.gather(each[:, None], len(logits))[:, 0]
+        return losses
+
+    def _rules(self) -> Any:
+        """A circuit for terms that guess labels, compiled when first needed; None without rules."""
+        if self._guide is None and self.space.rules:
+            self._guide = self.circuit or self.space.compile()
+        return self._guide
 
     def _unlabelled(self, prior: Prior, logits: Tensor, y: Tensor) -> Tensor:
         """−log q of rows whose label is not complete, with what is known of it as evidence."""
@@ -171,6 +261,21 @@ class Objective(nn.Module):
         if step is None:
             raise ValueError("this objective has a ramp: call it with the step, objective(logits, y, step=step)")
         return self.ramp(step)
+
+
+def _named(consistency: Consistency | Sequence[Consistency] | None) -> nn.ModuleDict:
+    """Terms by name; the second of a name is called so."""
+    named: dict[str, nn.Module] = {}
+    given = [] if consistency is None else consistency if isinstance(consistency, list | tuple) else [consistency]
+    for term in given:
+        if not isinstance(term, Consistency):
+            raise ValueError(f"{term!r} is no consistency term: give objects of dssl.training.consistency or .matching")
+        count = sum(other.name == term.name for other in named.values())
+        named[f"{term.name}_{count + 1}" if count else term.name] = term
+    taught = [name for name, term in named.items() if term.supervised]
+    if len(taught) > 1:
+        raise ValueError(f"{' and '.join(taught)} each replace the supervised loss: choose one of them")
+    return nn.ModuleDict(named)
 
 
 def _surprise(z: Tensor, allowed: Tensor) -> Tensor:
@@ -277,15 +382,31 @@ class Alignment(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Aligned logits (batch, width); in training mode the running mean moves towards the batch's."""
-        values = self.blocks.logits(logits)
+        aligned = self.shifted(logits)
+        if self.training:
+            self.move(logits)
+        return aligned
+
+    def shifted(self, logits: Tensor) -> Tensor:
+        """Aligned logits (batch, width)."""
         tiny = torch.finfo(logits.dtype).tiny
         shift = (self.target.clamp_min(tiny) / self.mean.clamp_min(tiny)).log().split(self._sizes)
         aligned = []
-        for group, z, s in zip(self.blocks.groups, values, shift):
+        for group, z, s in zip(self.blocks.groups, self.blocks.logits(logits), shift):
             moved = z + s.unflatten(0, (-1, group.size))
             aligned.append(moved[..., 1:] - moved[..., :1] if group.binary else moved)
-        if self.training and len(logits):
-            with torch.no_grad():
-                theta = torch.cat([z.softmax(-1).flatten(-2) for z in values], -1).mean(0)  # (values,)
-                self.mean.lerp_(theta.to(self.mean), 1 - self.momentum)
         return self.blocks.joined(aligned)
+
+    @torch.no_grad()
+    def move(self, logits: Tensor) -> None:
+        """Moves the running mean towards the mean prediction of logits (batch, width)."""
+        if len(logits):
+            theta = torch.cat([z.softmax(-1).flatten(-2) for z in self.blocks.logits(logits)], -1).mean(0)  # (values,)
+            self.mean.lerp_(theta.to(self.mean), 1 - self.momentum)
+
+    @torch.no_grad()
+    def move_target(self, y: Tensor) -> None:
+        """Moves the target towards the frequencies of complete labels y (batch, width), at the same pace."""
+        if len(y):
+            seen = torch.cat([a.flatten(-2) for a in self.blocks.allowed(y)], -1).to(self.target).mean(0)
+            self.target.lerp_(seen, 1 - self.momentum)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
+import torch
 
 from dssl.errors import DataError
 from dssl.training.data import Batch, Data, Rows
@@ -59,18 +61,22 @@ class Streams:
         return np.concatenate([self._labelled.at(step), self._unlabelled.at(step)])
 
 
+def _numbered(data: Data, rows: Rows) -> Batch:
+    return replace(data.batch(rows), rows=torch.from_numpy(np.array(rows, np.int64)))
+
+
 def batches(data: Data, streams: Streams, first: int, last: int, share: slice) -> Iterator[Batch]:
     """The batches of steps first … last−1, only the rows in `share` of each; fetched ahead where data ask for it."""
     if not data.ahead:
         for step in range(first, last):
-            yield data.batch(streams.at(step)[share])
+            yield _numbered(data, streams.at(step)[share])
         return
     with ThreadPoolExecutor(1, "dssl-data") as thread:
         waiting: list[Future[Batch]] = []
         try:
             for step in range(first, last + data.ahead):
                 if step < last:
-                    waiting.append(thread.submit(data.batch, streams.at(step)[share]))
+                    waiting.append(thread.submit(_numbered, data, streams.at(step)[share]))
                 if step >= first + data.ahead:
                     yield waiting.pop(0).result()
         finally:

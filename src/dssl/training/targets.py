@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ class Targets:
             )
         if labels.dtype.kind == "f" and np.isinf(labels).any():
             raise DataError("the labels contain infinity\nUse whole numbers or names for classes, NaN for unknown.")
-        check_classification_targets(labels)
+        whole = labels.dtype == object and all(isinstance(label, Integral) for label in labels)
+        check_classification_targets(labels.astype(np.int64) if whole else labels)  # numbers beside None are objects
         try:
             values = np.array(np.unique(labels).tolist())  # of a plain type: names may come as objects
         except TypeError:

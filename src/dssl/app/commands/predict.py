@@ -1,0 +1,155 @@
+"""`dssl predict` and `dssl evaluate`: a trained model and a file in, labels or scores out."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from dssl.app.terminal import Terminal, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dssl.app.trained import Trained
+
+_JSON = Parameter(help="Print one JSON object, and nothing else, on stdout.", negative="")
+_MODEL = Parameter(help="Folder of a run, or of a saved model.")
+_DATA = Parameter(help="CSV, Parquet, NPZ or ARFF file, or a folder of images.")
+_SUFFIXES = (".csv", ".parquet", ".jsonl")
+
+
+def predict(
+    model: Annotated[Path, _MODEL],
+    data: Annotated[Path, _DATA],
+    /,
+    *,
+    out: Annotated[
+        Path | None, Parameter(help="File for the labels: .csv, .parquet or .jsonl. Default: stdout.")
+    ] = None,
+    proba: Annotated[bool, Parameter(help="Add the probability of each label, given the rules.", negative="")] = False,
+    sample: Annotated[int | None, Parameter(help="Draw so many labels a row from what the model believes.")] = None,
+    seed: Annotated[int, Parameter(help="Seed of the draws.")] = 0,
+    id: Annotated[str | None, Parameter(help="Column that names the rows. Default: as in training.")] = None,
+    json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Give every row of a file its most probable valid label. Files are read a part at a time."""
+    if sample is not None and (sample < 1 or proba):
+        raise UsageError("--sample takes a number from 1 and goes without --proba\nGive one of them.")
+    if out is not None and out.suffix not in _SUFFIXES:
+        raise UsageError(f"--out {out} is neither {', '.join(_SUFFIXES[:-1])} nor {_SUFFIXES[-1]}\nName it so.")
+    terminal = Terminal(as_json=json)
+    from dssl.app.trained import Trained
+
+    trained = Trained.open(model)
+    frames = _frames(trained, data, id, proba, sample, seed)
+    if json and out is None:
+        records = [record for frame in frames for record in frame.to_dicts()]
+        facts: dict[str, Any] = {"rows": len(records), "predictions": records}
+    else:
+        facts = {"rows": _to_stdout(frames) if out is None else _to_file(frames, out), "out": out and str(out)}
+    for sentence in trained.findings.sentences():
+        terminal.warn(f"'{data}': {sentence}")
+    if out is not None:
+        terminal.say(f"{facts['rows']:,} rows written to {out}")
+    terminal.result(facts)
+
+
+def _frames(
+    trained: Trained, data: Path, row_id: str | None, proba: bool, sample: int | None, seed: int
+) -> Iterator[pl.DataFrame]:
+    kept = trained.preprocessing.id
+    for number, table in enumerate(trained.parts(data)):
+        name = row_id or (kept if kept in table.names else None)
+        if sample is None:
+            yield trained.predict(table, name, proba=proba)
+        else:
+            yield trained.sample(table, name, sample, seed + number)
+
+
+def _to_stdout(frames: Iterator[pl.DataFrame]) -> int:
+    rows = 0
+    for number, frame in enumerate(frames):
+        sys.stdout.write(frame.write_csv(include_header=number == 0))
+        rows += frame.height
+    return rows
+
+
+def _to_file(frames: Iterator[pl.DataFrame], out: Path) -> int:
+    """All rows in a file that appears when it is whole."""
+    import polars as pl
+
+    partial = out.with_name(f".{out.name}.partial")
+    rows = 0
+    try:
+        if out.suffix == ".parquet":  # has one footer for all, so predictions are held until the end
+            whole = pl.concat(frames)
+            whole.write_parquet(partial)
+            rows = whole.height
+        else:
+            with partial.open("w", encoding="utf-8", newline="") as file:
+                for number, frame in enumerate(frames):
+                    text = (
+                        frame.write_ndjson() if out.suffix == ".jsonl" else frame.write_csv(include_header=not number)
+                    )
+                    file.write(text)
+                    rows += frame.height
+        os.replace(partial, out)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+    return rows
+
+
+def evaluate(
+    model: Annotated[Path, _MODEL], data: Annotated[Path, _DATA], /, *, json: Annotated[bool, _JSON] = False
+) -> None:
+    """Measure a model on a file of labelled rows: how often it is right, and what its raw predictions would break."""
+    terminal = Terminal(as_json=json)
+    from dssl.app import measures
+    from dssl.app.trained import Trained
+
+    trained = Trained.open(model)
+    part = trained.measure(data)
+    for sentence in trained.findings.sentences():
+        terminal.warn(f"'{data}': {sentence}")
+    hits, of = measures.right(part)
+    low, high = measures.interval(hits, of)
+    rules, broken = measures.broken_rules(part.space, [part])
+    by_variable = [score for score in measures.variable_scores(part) if score.known]
+    by_column = [score for score in measures.scores(part) if score.support]
+    terminal.say(
+        f"{hits:,} of {of:,} labelled rows are predicted right: {hits / of:.1%} (95 %: {low:.1%} to {high:.1%})"
+    )
+    if len(by_variable) > 1:
+        terminal.table(
+            "variable", "rows", "right", rows=[(s.variable, s.known, f"{s.accuracy:.1%}") for s in by_variable]
+        )
+    terminal.table(
+        "label", "rows", "precision", "recall", "F1",
+        rows=[(s.column, s.support, _share(s.precision), _share(s.recall), _share(s.f1)) for s in by_column],
+    )  # fmt: skip
+    for rule in rules:
+        terminal.say(f"  {rule.broken['test'].raw:>6,} rows would break: {rule.text}")
+    if rules:
+        raw, final = broken["test"].raw, broken["test"].final
+        terminal.say(f"raw predictions break a rule in {raw:,} of {len(part):,} rows, the model's in {final:,}")
+    terminal.result(
+        {
+            "rows": len(part), "labelled": of, "accuracy": hits / of, "interval": [low, high],
+            "variables": {s.variable: s.accuracy for s in by_variable},
+            "labels": {s.column: {"rows": s.support, "precision": s.precision, "recall": s.recall, "f1": s.f1}
+                       for s in by_column},
+            "raw_violations": broken["test"].raw if rules else 0,
+            "violations": broken["test"].final if rules else 0,
+        }
+    )  # fmt: skip
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"

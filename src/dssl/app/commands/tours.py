@@ -1,0 +1,79 @@
+"""`dssl explore`, `dssl reproduce` and `dssl demo`: things to look at."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from dssl.errors import DataError
+
+
+def explore(
+    path: Annotated[Path | None, Parameter(help="File of rules, or folder of a run.")] = None,
+    /,
+    *,
+    port: Annotated[int, Parameter(help="Port of the page; 0 for any that is free.")] = 0,
+    browser: Annotated[bool, Parameter(help="Open the page.", negative="--no-browser")] = True,
+) -> None:
+    """Open a page, on this machine only, to try rules and priors and to look at a run."""
+    if path is not None and not path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    from dssl.app.explorer import serve
+
+    serve(path, port=port, open_browser=browser)
+
+
+def reproduce(
+    name: Annotated[str | None, Parameter(help="What to run. Without it, the names are listed.")] = None,
+    /,
+    *,
+    full: Annotated[
+        bool, Parameter(help="With the paper's full settings, where the default is shorter.", negative="")
+    ] = False,
+) -> int:
+    """Run an experiment again, such as a table or figure of the paper; results go to experiments/results."""
+    from dssl.logic.variables import nearest
+
+    known = _experiments()
+    if name is None:
+        for each, file in known.items():
+            print(f"{each:<16}{_first_line(file)}")
+        return 0
+    if name not in known:
+        raise DataError(f"there is no experiment '{name}'\n{nearest(name, known)}There are: {', '.join(known)}.")
+    words = [sys.executable, str(known[name]), *(["--full"] if full else [])]
+    return subprocess.run(words, check=False, env=os.environ).returncode
+
+
+def _experiments() -> dict[str, Path]:
+    """The scripts of the source tree, by name."""
+    import dssl
+
+    folder = Path(dssl.__file__).parents[2] / "experiments"
+    found = {
+        file.stem: file for file in sorted(folder.glob("*.py")) if 'if __name__ == "__main__":' in file.read_text()
+    }
+    if not found:
+        raise DataError(
+            "the experiments are not part of the installed package\n"
+            "Clone the repository, install it with pip install -e ., and run the same there."
+        )
+    return found
+
+
+def _first_line(file: Path) -> str:
+    import ast
+
+    return (ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n")[0]
+
+
+def demo() -> None:
+    """See it all in a minute: rules, their answers, and a model that obeys them."""
+    from dssl.app.demo import main
+
+    main()

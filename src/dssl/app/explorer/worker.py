@@ -1,0 +1,103 @@
+"""Worker: a process that answers one request after another. In: a line of JSON. Out: a line of JSON.
+
+It is a process of its own so that whoever started it can end work that takes too long, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from dssl.app.explorer import beliefs, figures, spaces
+from dssl.errors import DataError, RuleError
+
+SPARE = 3 << 30  # bytes that answers may take beyond what the process has when it is ready
+
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+ANSWERS: dict[str, Answer] = {
+    "rules": spaces.rules,
+    "diagnosis": spaces.diagnosis,
+    "beliefs": beliefs.beliefs,
+    "triangle": figures.triangle,
+    "gaussians": figures.gaussians,
+}
+
+
+def answered(answers: dict[str, Answer], name: str, request: Any) -> tuple[int, dict[str, Any]]:
+    """The status and body of an answer: 200, also where it says "too large" or what is wrong with what was typed.
+
+    400 is for requests that the page does not send.
+    """
+    if not isinstance(request, dict):
+        return 400, {"message": "the request must be a JSON object."}
+    try:
+        return 200, answers[name](request)
+    except spaces.Refused as refusal:
+        return 200, {"refused": str(refusal)}
+    except MemoryError:
+        return 200, {"refused": "too large for this page: it needs more memory than this page may take."}
+    except DataError as error:
+        return 200, {"message": str(error)}
+    except spaces.Malformed as error:
+        return 400, {"message": str(error)}
+
+
+def warm_up() -> None:
+    """Load, and on a new machine compile, everything that answers need."""
+    text = "a, b, c\nd: {x, y, z}\na -> !b\n0.9 :: c"
+    values = [0.3, 0.6, 0.5, 0.0, 1.0, 2.0]
+    spaces.rules({"text": text})
+    beliefs.beliefs({"text": text, "values": values})
+    beliefs.beliefs({"text": "a", "values": [0.5]})
+    figures.triangle({"steps": 8})
+    figures.gaussians({})
+
+
+def main(run: str | None) -> None:
+    """Say that the worker is ready, then answer lines until there are no more."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a library prints must not come between answers
+    import torch
+
+    torch.set_num_threads(1)
+    answers = dict(ANSWERS)
+    if run is not None:
+        from dssl.app.explorer.predictions import Run
+
+        try:
+            answers |= Run.open(Path(run)).answers()
+        except (DataError, RuleError, OSError) as error:
+            print(f"error: {error}", file=sys.stderr, flush=True)
+            _say(out, {"failed": str(error)})
+            return
+    warm_up()
+    _limit_memory()
+    _say(out, {"ready": True})
+    for line in sys.stdin:
+        name, request = json.loads(line)
+        status, answer = answered(answers, name, request)
+        _say(out, {"status": status, "answer": answer})
+
+
+def _say(out: TextIO, what: dict[str, Any]) -> None:
+    out.write(json.dumps(what, allow_nan=False) + "\n")
+    out.flush()
+
+
+def _limit_memory() -> None:
+    """On Linux: let the process grow by `SPARE` bytes and no further."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        import resource
+
+        now = int(statm.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + SPARE, resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

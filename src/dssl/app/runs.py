@@ -1,0 +1,136 @@
+"""Run folders: what `dssl fit` leaves behind, whole or not at all, and how an interrupted run is found again.
+
+model/               the model, as `dssl.save` writes it
+preprocessing.json   how columns of files become its inputs
+run.json             command, settings, data, versions, duration, metrics
+log.csv              the loss and its parts
+summary.json, report.html
+checkpoint/          of a run that is not finished, with its own run.json; gone once it is
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dssl.errors import DataError
+
+RUN, PREPROCESSING, MODEL, LOG = "run.json", "preprocessing.json", "model", "log.csv"
+SUMMARY, REPORT, CHECKPOINT = "summary.json", "report.html", "checkpoint"
+_FORMAT, _VERSION = "dssl run", 1
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of a run that is going on. `began`: this run made the folder itself."""
+
+    path: Path
+    began: bool
+    resumed: bool
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / CHECKPOINT
+
+    @property
+    def log(self) -> Path:
+        return self.checkpoint / LOG
+
+    @classmethod
+    def open(cls, path: Path, identity: Mapping[str, Any], *, overwrite: bool) -> RunFolder:
+        """The folder, made ready: new, to go on with the same run, or to replace a finished one in the end."""
+        refuse_taken(path, overwrite=overwrite)
+        began, held = not path.exists(), path / CHECKPOINT
+        resumed = not began and _same_run(path, identity, overwrite)
+        if not resumed:
+            shutil.rmtree(held, ignore_errors=True)
+            held.mkdir(parents=True)
+            (held / RUN).write_text(json.dumps({"format": _FORMAT, "version": _VERSION, "identity": dict(identity)}))
+        return cls(path, began, resumed)
+
+    def interrupted(self) -> bool:
+        """Whether the last checkpoint is of a run that was told to stop."""
+        from dssl.training import checkpoint
+
+        last = checkpoint.latest(self.checkpoint)
+        return last is not None and checkpoint.unpack(last.state, last.tensors)["plain"]["stopped"] == "interrupted"
+
+    def give_up(self) -> None:
+        """Leave things as they were before this run."""
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
+        if self.began and self.path.is_dir() and not any(self.path.iterdir()):
+            self.path.rmdir()
+
+    @property
+    def resumable(self) -> bool:
+        return any(self.checkpoint.glob("step-*.safetensors"))
+
+    @contextmanager
+    def finished(self) -> Iterator[Path]:
+        """A folder beside this one to fill, which takes its place at the end, or vanishes on an error."""
+        fresh = Path(tempfile.mkdtemp(dir=self.path.parent, prefix=f".{self.path.name}.new."))
+        old = fresh.with_name(fresh.name.replace(".new.", ".old."))
+        try:
+            fresh.chmod(0o755)
+            yield fresh
+            self.path.rename(old)
+            fresh.rename(self.path)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            if old.exists() and not self.path.exists():
+                old.rename(self.path)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def refuse_taken(path: Path, *, overwrite: bool) -> None:
+    """An error if something is there that may not be replaced; what no run of ours wrote is never touched."""
+    if path.exists() and not path.is_dir():
+        raise DataError(f"'{path}' is a file\nGive --out a folder that dssl may make.")
+    if not path.exists() or not any(path.iterdir()):
+        return
+    if not (path / RUN).is_file() and not (path / CHECKPOINT / RUN).is_file():
+        raise DataError(f"'{path}' is not empty and holds no run\nGive --out a new folder.")
+    if (path / RUN).is_file() and not overwrite:
+        raise DataError(f"'{path}' holds a finished run\nGive another --out, or --overwrite to replace it.")
+
+
+def _same_run(path: Path, identity: Mapping[str, Any], overwrite: bool) -> bool:
+    """Whether the checkpoint there is of the run we are asked for; another's is an error unless it may go."""
+    try:
+        theirs = json.loads((path / CHECKPOINT / RUN).read_text(encoding="utf-8"))["identity"]
+    except (OSError, ValueError, KeyError):
+        return False
+    ours = json.loads(json.dumps(dict(identity)))
+    differing = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
+    if differing and not overwrite:
+        shown = "\n".join(f"  {n.replace('_', '-')}: {theirs.get(n)!r} there, {ours.get(n)!r} here" for n in differing)
+        raise DataError(
+            f"'{path}' holds an unfinished run that was started otherwise:\n{shown}\n"
+            "Resume it with the same command, give another --out, or --overwrite to drop it."
+        )
+    return not differing
+
+
+def write_run(folder: Path, facts: Mapping[str, Any]) -> None:
+    """The record of a run."""
+    content = {"format": _FORMAT, "version": _VERSION, **facts}
+    (folder / RUN).write_text(json.dumps(content, indent=1, ensure_ascii=False, default=str), encoding="utf-8")
+
+
+def model_folder(path: Path) -> tuple[Path, Path | None]:
+    """The model and the preprocessing of a run folder; a model saved from Python has no preprocessing."""
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    if (path / CHECKPOINT / RUN).is_file() and not (path / RUN).is_file():
+        raise DataError(f"the run in '{path}' is not finished\nRun its dssl fit command again to finish it.")
+    run = path if (path / MODEL).is_dir() else path.parent if path.name == MODEL else None
+    if run is not None and (run / PREPROCESSING).is_file():
+        return run / MODEL, run / PREPROCESSING
+    return path, None

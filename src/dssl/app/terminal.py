@@ -1,0 +1,80 @@
+"""What commands say: words and tables for people, one JSON object for machines, errors in one voice."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dssl.errors import DataError, RuleError
+
+_WIDTH = 110  # of tables that are not shown on a terminal
+
+
+class UsageError(Exception):
+    """Flags that do not go together."""
+
+
+class Terminal:
+    """Where a command speaks. `as_json`: people's words are left out, and `result` prints one object on stdout.
+
+    Warnings go to stderr, and into the object too.
+    """
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.silent = as_json, as_json or quiet
+        self.warnings: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        """A line for people, as it is: never wrapped or cut."""
+        if not self.silent:
+            print(text, flush=True)
+
+    def table(self, *head: str, rows: Iterable[Iterable[object]], title: str | None = None) -> None:
+        """A table for people."""
+        if self.silent:
+            return
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*head, title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for row in rows:
+            table.add_row(*(Text(str(cell)) for cell in row))
+        width = None if sys.stdout.isatty() else _WIDTH
+        Console(width=width, highlight=False).print(table)
+
+    def warn(self, text: str) -> None:
+        """Something that is not as it may seem, and what to do about it."""
+        self.warnings.append(text)
+        print(f"warning: {text}", file=sys.stderr, flush=True)
+
+    def result(self, facts: Mapping[str, Any]) -> None:
+        """What came out, for machines."""
+        if self.as_json:
+            print(json.dumps({**facts, "warnings": self.warnings}, ensure_ascii=False, default=str))
+
+
+def error_text(error: BaseException) -> str:
+    """What went wrong with files and the like, in the manner of our own errors."""
+    if isinstance(error, OSError) and error.filename is not None:
+        name = Path(str(error.filename))
+        return f"'{name}': {error.strerror}\n{_neighbour(name)}Check the path and its permissions."
+    return str(error)
+
+
+def in_file(error: RuleError, path: Path) -> DataError:
+    """The same error, with the file that the rule stands in."""
+    return DataError(f"'{path}'{', ' if error.line is not None else ': '}{error}")
+
+
+def _neighbour(name: Path) -> str:
+    """The file of the same folder that is called most like one that is not there."""
+    from dssl.logic.variables import nearest
+
+    if name.exists() or not name.parent.is_dir():
+        return ""
+    return nearest(name.name, (other.name for other in name.parent.iterdir()))

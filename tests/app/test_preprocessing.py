@@ -1,0 +1,112 @@
+"""Columns as numbers: equal to the obvious, the same after a round trip, and frank about what does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dssl.app.columns import find_columns
+from dssl.app.preprocessing import Findings, Preprocessing
+from dssl.app.tables import Table
+from dssl.errors import DataError
+
+
+def table(**columns: Any) -> Table:
+    return Table(Path("d.csv"), "CSV", pl.DataFrame(columns), first=2)
+
+
+TRAINING = table(
+    size=["1.0", "", "4.0", "1.0"], colour=["red", "blue", "red", None], wild=["yes", "no", "no", "yes"],
+    day=["2020-01-01"] * 4,
+)  # fmt: skip
+FITTED = Preprocessing(tuple(find_columns(TRAINING, TRAINING.names)), labels=("legs",), label_names=("legs",))
+
+
+def test_numbers_flags_and_one_hot() -> None:
+    assert FITTED.inputs == ["size", "size is missing", "colour=blue", "colour=red", "colour is missing", "wild"]
+    np.testing.assert_array_equal(
+        FITTED(TRAINING),
+        np.array([[1, 0, 0, 1, 0, 1], [2, 1, 1, 0, 0, 0], [4, 0, 0, 1, 0, 0], [1, 0, 0, 1, 1, 1]], np.float32),
+    )
+
+
+def test_new_rows_may_hold_new_things_which_is_said() -> None:
+    findings = Findings()
+    new = table(size=["2"], colour=["green"], wild=[None], more=["1"])
+    np.testing.assert_array_equal(FITTED(new, findings), [[2, 0, 0, 0, 0, 0.5]])
+    FITTED(new, findings)
+    assert findings.sentences() == [
+        "2 cells of 'colour' hold a value that training never saw, and count as none of its values; "
+        "first 'green' in line 2",
+        "2 empty cells of 'wild', which had none in training, were filled with 0.5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"size": ["2"], "wild": ["yes"]}, "lacks the column colour that the model learnt from"),
+        ({"size": ["2"]}, "lacks the columns colour, wild"),
+        ({"size": ["2", "big"], "colour": ["red"] * 2, "wild": ["no"] * 2}, "line 3: column 'size' held numbers"),
+        ({"size": ["2"], "colour": ["red"], "wild": ["maybe"]}, "line 2: column 'wild' held true or false"),
+        ({"size": ["inf"], "colour": ["red"], "wild": ["no"]}, "line 2: column 'size' held numbers in training"),
+    ],
+)
+def test_what_cannot_be_put_right_is_an_error(columns: dict[str, Any], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        FITTED(table(**columns))
+
+
+def test_it_is_kept_as_json(tmp_path: Path) -> None:
+    path = tmp_path / "preprocessing.json"
+    FITTED.save(path)
+    assert Preprocessing.load(path) == FITTED
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps({**state, "version": 99}))
+    with pytest.raises(DataError, match="newer dssl"):
+        Preprocessing.load(path)
+    for damaged in ("{", "{}", json.dumps({**state, "columns": [{"odd": 1}]})):
+        path.write_text(damaged)
+        with pytest.raises(DataError, match="is damaged"):
+            Preprocessing.load(path)
+
+
+CELLS = st.one_of(st.none(), st.sampled_from(["red", "blue", "7", "yes", "1.5"]))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=12))
+def test_any_table_becomes_finite_numbers_and_again_the_same(rows: list[tuple[str | None, str | None]]) -> None:
+    given_table = table(**{name: pl.Series([row[i] for row in rows], dtype=pl.String) for i, name in enumerate("ab")})
+    columns = find_columns(given_table, ["a", "b"], ["a", "b"])
+    fitted = Preprocessing(tuple(columns))
+    x = fitted(given_table)
+    assert x.shape == (len(rows), len(fitted.inputs))
+    assert np.isfinite(x).all()
+    one_by_one = [fitted(Table(Path("d.csv"), "CSV", given_table.frame[i : i + 1])) for i in range(len(rows))]
+    np.testing.assert_array_equal(np.concatenate(one_by_one), x)
+
+
+def test_images_pass_through_if_they_fit() -> None:
+    images = np.zeros((2, 1, 3, 3), np.uint8)
+    fitted = Preprocessing(image=(1, 3, 3))
+    frame = pl.DataFrame({"file": ["a", "b"]})
+    assert fitted(Table(Path("d"), "images", frame, images)) is images
+    with pytest.raises(DataError, match="holds no images"):
+        fitted(Table(Path("d"), "CSV", frame))
+    with pytest.raises(DataError, match=r"images of shape \(1, 2, 2\), the model learnt from \(1, 3, 3\)"):
+        fitted(Table(Path("d"), "images", frame, images[:, :, :2, :2]))
+
+
+def test_models_from_python_read_columns_of_numbers() -> None:
+    fitted = Preprocessing.of_names(["a", "b"], ["y"])
+    np.testing.assert_array_equal(fitted(table(a=["1"], b=["2"])), [[1, 2]])
+    with pytest.raises(DataError, match="'b' is empty"):
+        fitted(table(a=["1"], b=pl.Series([None], dtype=pl.String)))
