@@ -44,9 +44,7 @@ def main() -> None:
     models = {
         "labels": DSSLClassifier(prior=None, **common),
         "labels, rules": DSSLClassifier(space, prior=None, **common),
-        "labels, rules, unlabelled rows": DSSLClassifier(
-            space, prior_weight=1.0, constrained=True, consistency=None, **common
-        ),
+        "labels, rules, unlabelled rows": DSSLClassifier(space, constrained=True, **common),
     }
     splits = range(1 if args.quick else 4)
     print(f"{'learnt from':32}{'right':>8}{'invalid, raw':>14}{'invalid':>9}      mean of {len(splits)} splits")

@@ -39,9 +39,7 @@ def main() -> None:
     models = {
         "tags alone, no rules": DSSLClassifier(prior=None, **common),
         "tags and rules": DSSLClassifier(space, prior=None, **common),
-        "tags, rules, untagged titles": DSSLClassifier(
-            space, prior_weight=1.0, constrained=True, consistency=None, **common
-        ),
+        "tags, rules, untagged titles": DSSLClassifier(space, constrained=True, **common),
     }
     print(f"{'learnt from':32}{'all tags right':>15}{'invalid':>10}")
     for name, model in models.items():
