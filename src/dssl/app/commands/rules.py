@@ -92,6 +92,10 @@ def compile_(
     writers = {".npz", ".nnf", ".svg", ".dot"}
     if out is not None and out.suffix not in writers:
         raise UsageError(f"--out {out}: a circuit is written as {', '.join(sorted(writers))}\nName it so.")
+    if not budget_s > 0:
+        raise UsageError(f"--budget-s {budget_s:g} leaves no time\nGive seconds above 0.")
+    if budget_nodes < 1:
+        raise UsageError(f"--budget-nodes {budget_nodes} leaves no room\nGive a number from 1.")
     terminal = Terminal(as_json=json)
     space = _read(file)
     began = time.perf_counter()
