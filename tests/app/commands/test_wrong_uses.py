@@ -65,6 +65,7 @@ USES = [
     ("reproduce", "defaults extra", 2, "Unused Tokens: ['extra']"),
     ("reproduce", "--ful", 2, "Did you mean --full?"),
     ("reproduce", "../defaults", 1, "there is no experiment '../defaults'"),
+    ("reproduce", "defaults --full", 1, "'defaults' has one size only\nRun it without --full."),
     ("reproduce", "combination.py", 1, "Did you mean 'combination'?"),
     ("demo", "extra", 2, "Unused Tokens: ['extra']"),
     ("demo", "--json", 2, "Unknown option: --json"),

@@ -46,6 +46,8 @@ def reproduce(
         return 0
     if name not in known:
         raise DataError(f"there is no experiment '{name}'\n{nearest(name, known)}There are: {', '.join(known)}.")
+    if full and "--full" not in known[name].read_text():
+        raise DataError(f"'{name}' has one size only\nRun it without --full.")
     words = [sys.executable, str(known[name]), *(["--full"] if full else [])]
     return subprocess.run(words, check=False, env=os.environ).returncode
 
