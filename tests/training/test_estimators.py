@@ -370,6 +370,8 @@ def test_classes_of_rows_of_features_get_neighbours(y: Any, terms: set[str], wei
     kept, columns = np.arange(120), model.targets_.encode(y)
     objective = model._objective(columns, kept, 0.5, 0, np.ones(120), None, 2)
     assert objective.objective.prior_weight == weight  # type: ignore[union-attr]
+    model.consistency, model.augment = "fixmatch", "table"  # a term that is asked for counts as one that is chosen
+    assert model._objective(columns, kept, 0.5, 0, np.ones(120), None, 2).objective.prior_weight == 0.3  # type: ignore[union-attr]
 
 
 def test_extra_labels_reach_the_balance_of_other_priors() -> None:

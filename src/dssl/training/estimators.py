@@ -47,7 +47,7 @@ from dssl.training.targets import Targets
 
 _STEPS, _PASSES = 400, 10  # of training at least, and passes over the labelled rows at least
 _ROWS = 1024  # predicted at a time
-_BESIDE_NEIGHBOURS = 0.3  # λ, where neighbours do most of the work
+_BESIDE_TERMS = 0.3  # λ, where consistency does most of the work
 _VARIED = 0.5  # share of the labels' entropy below which predictions count as collapsed
 _LOOKED_AT = 10_000  # unlabelled rows, at most, on which collapse is measured
 
@@ -97,7 +97,7 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
       formulas about its columns. Without rules: classes, or independent labels.
     * `prior`: "deterministic", "entropy", "exclusivity", "pseudo-label"; "learned", with the label probabilities that
       `learn_prior` finds; a `Prior`, or a function from space to one; None to learn from labels only. `prior_weight`
-      is its weight λ, by default 1, or .3 beside "auto" neighbours; `power` the T of the deterministic prior,
+      is its weight λ, by default 1, or .3 beside a consistency term; `power` the T of the deterministic prior,
       `labelled_prior_weight` its weight on labelled rows.
     * `balance`: how strongly the mean prediction is held to the label frequencies, against collapse (see `Balanced`).
     * `consistency`: predictions should stay as they are under small changes of x. "vat", "mean-teacher", "pi-model",
@@ -368,7 +368,7 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
     def _prior_weight(self, terms: list[Consistency]) -> float:
         if self.prior_weight is not None:
             return self.prior_weight
-        return _BESIDE_NEIGHBOURS if self.consistency == "auto" and terms else 1.0
+        return _BESIDE_TERMS if terms else 1.0
 
     def _settings(self, steps: int, schedule: str, seed: int) -> Settings:
         given: dict[str, Any] = {
