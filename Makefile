@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench reproduce docs clean
 
 $(VENV)/base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -37,6 +37,11 @@ check: $(VENV)/dev
 
 bench: $(VENV)/bench
 	for name in compile evaluate priors training; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+reproduce: $(VENV)/bench
+	@test -n "$$DSSL_DATA" || { echo "set DSSL_DATA to the folder of the data sets: see docs/evidence.md"; exit 1; }
+	for name in table2 paper_figures combination hierarchies grid_paths zoo digit_sums sudoku peers evidence; do \
+	  $(BIN)/dssl reproduce $$name || exit 1; done
 
 docs: $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

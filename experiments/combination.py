@@ -40,9 +40,10 @@ class Task:
     consistency: tuple[str, ...]
     augment: str | None
     options: dict[str, Any] = field(default_factory=dict)
+    only: tuple[str, ...] = ()  # of all variants, these
 
 
-_TABLE = (
+TERMS = (
     "neighbours",
     "vat",
     "pi-model",
@@ -53,8 +54,8 @@ _TABLE = (
     "remixmatch",
     "fixmatch",
 )
-_IMAGE = tuple(name for name in _TABLE if name != "neighbours")
-_SMALL = {"labelled_batch": 50, "unlabelled_batch": 200, "learning_rate": 2e-3}
+_IMAGE = tuple(name for name in TERMS if name != "neighbours")
+_SMALL = {"labelled_batch": 50, "unlabelled_batch": 200, "learning_rate": 2e-3, "settings": {"amp": True}}
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,21 @@ class Settings:
     summed: str = "deterministic"  # the prior of the sums
     tasks: dict[str, Task] = field(
         default_factory=lambda: {
-            "digits": Task(20, 500, 400, _TABLE, "table"),
-            "wine": Task(15, 60, 400, _TABLE, "table"),
-            "breast cancer": Task(20, 190, 400, _TABLE, "table"),
-            "mnist": Task(100, 0, 1500, _IMAGE, "digits", _SMALL),
-            "cifar10": Task(1000, 0, 1000, _IMAGE, "image", _SMALL),
+            "digits": Task(20, 500, 400, TERMS, "table"),
+            "wine": Task(15, 60, 400, TERMS, "table"),
+            "breast cancer": Task(20, 190, 400, TERMS, "table"),
+            "mnist": Task(100, 0, 400, _IMAGE, "digits", _SMALL),
+            "cifar10": Task(1000, 0, 400, _IMAGE, "image", _SMALL),
             "cellcycle": Task(10, 0, 400, ("vat", "neighbours"), "table"),  # labels: per cent
+            "mnist, long": Task(
+                100,
+                0,
+                4000,
+                ("fixmatch",),
+                "digits",
+                _SMALL,
+                only=("supervised", "deterministic", "fixmatch", "deterministic + fixmatch"),
+            ),
         }
     )
 
@@ -93,7 +103,7 @@ def read(name: str) -> tuple[Part, Part | None, Any]:
     if name == "cellcycle":
         found = load_hmc("cellcycle_FUN")
         return found.train, found.test, found.space
-    found = {"mnist": load_mnist, "cifar10": load_cifar10}[name]()
+    found = {"mnist": load_mnist, "mnist, long": load_mnist, "cifar10": load_cifar10}[name]()
     return found.train, found.test, None
 
 
@@ -122,9 +132,8 @@ def variants(task: Task, settings: Settings) -> dict[str, dict[str, Any]]:
     out: dict[str, dict[str, Any]] = {"supervised": {"prior": None, "consistency": None}}
     out |= {prior: {"prior": prior, "consistency": None} for prior in settings.priors}
     out |= {term: {"prior": None, "consistency": term} for term in task.consistency}
-    return out | {
-        f"{settings.summed} + {term}": {"prior": settings.summed, "consistency": term} for term in task.consistency
-    }
+    out |= {f"{settings.summed} + {term}": {"prior": settings.summed, "consistency": term} for term in task.consistency}
+    return {name: parameters for name, parameters in out.items() if name in (task.only or out)}
 
 
 def small_network(channels: int) -> nn.Module:
@@ -239,7 +248,7 @@ def page(record: dict[str, Any]) -> str:
     worse = sum(pair["gain"] < -pair["gain_error"] for pair in pairs)
     met = "met" if won == len(sets) else f"on {won} of {len(sets)}, on {equal} within a standard error"
     goals = [
-        ["MNIST with 100 labels at 98.5 % or above", _top(rows, "mnist"), 0.985],
+        ["MNIST with 100 labels at 98.5 % or above", _top(rows, "mnist, long"), 0.985],
         ["digits with 20 labels at 95 % or above", _top(rows, "digits"), 0.95],
     ]
     goal_lines = "\n".join(
@@ -252,8 +261,9 @@ def page(record: dict[str, Any]) -> str:
 recall curve, times 100. Every variant of a set has the same network, steps, batches, augmentation and seeds
 ({settings["seeds"]}); nothing is tuned to a set. *{settings["summed"]}* in the sums is the prior with T = 2, with the
 weight it has by default beside a consistency term, and the balance of predictions that comes with it. MNIST has all
-60,000 training images, CIFAR-10 the 10,000 of its first batch. Both have a network of three convolutions, and
-{tasks["mnist"]["steps"]} and {tasks["cifar10"]["steps"]} steps: far from what large networks and days of a GPU reach.
+60,000 training images, CIFAR-10 the 10,000 of its first batch; both have a network of three convolutions and
+{tasks["mnist"]["steps"]} steps, far from what large networks and days of a GPU reach. *mnist, long* has
+{tasks["mnist, long"]["steps"]} steps.
 
 {scores}
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import sklearn
 import torch
+from ledger import RESULTS
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score
@@ -167,7 +168,7 @@ def main() -> None:
     settings = Settings()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=list(settings.sets), default=list(settings.sets))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "defaults.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "defaults.json")
     parser.add_argument("--first-seed", type=int, default=0, help="other seeds than those the defaults were chosen on")
     chosen = parser.parse_args()
     settings = replace(settings, first_seed=chosen.first_seed)

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import sklearn
 import torch
+from ledger import RESULTS
 from sklearn.datasets import load_digits
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
@@ -310,7 +311,7 @@ def main() -> None:
     settings = Settings()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "learned_prior.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "learned_prior.json")
     chosen = parser.parse_args()
     if "DSSL_DATA" not in os.environ:
         raise SystemExit("Set DSSL_DATA to the data folder.")

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from ledger import RESULTS
 from sklearn.metrics import f1_score
 
 import dssl
@@ -280,7 +281,7 @@ def main() -> None:
     settings = Settings()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "learned_rules.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "learned_rules.json")
     chosen = parser.parse_args()
     torch.set_num_threads(settings.threads)
     record: dict[str, Any] = json.loads(chosen.out.read_text()) if chosen.out.exists() else {"parts": {}}

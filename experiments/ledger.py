@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results"
+KEPT = Path(__file__).parent / "results"  # what docs/evidence.md is made of
+RESULTS = Path(os.environ.get("DSSL_RESULTS", KEPT))  # where runs are kept
 Case = dict[str, Any]
 
 

@@ -28,6 +28,7 @@ import numpy as np
 import scipy.stats
 import sklearn
 import torch
+from ledger import RESULTS
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
@@ -348,7 +349,7 @@ def main() -> None:
     settings = Settings()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=settings.seeds)
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "two_gaussians.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "two_gaussians.json")
     parser.add_argument("--tables", action="store_true", help="print the tables of an earlier run")
     parser.add_argument("--pictures", action="store_true", help="draw the pictures of an earlier run")
     chosen = parser.parse_args()

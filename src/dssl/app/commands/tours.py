@@ -36,7 +36,10 @@ def reproduce(
         bool, Parameter(help="With the paper's full settings, where the default is shorter.", negative="")
     ] = False,
 ) -> int:
-    """Run an experiment again, such as a table or figure of the paper; results go to experiments/results."""
+    """Run an experiment again, such as a table or figure of the paper, in the folder experiments/again.
+
+    Stopped, it goes on where it was. DSSL_RESULTS names another folder.
+    """
     from dssl.logic.variables import nearest
 
     known = _experiments()
@@ -49,7 +52,8 @@ def reproduce(
     if full and "--full" not in known[name].read_text():
         raise DataError(f"'{name}' has one size only\nRun it without --full.")
     words = [sys.executable, str(known[name]), *(["--full"] if full else [])]
-    return subprocess.run(words, check=False, env=os.environ).returncode
+    again = {"DSSL_RESULTS": str(known[name].parent / "again")}
+    return subprocess.run(words, check=False, env=again | os.environ).returncode
 
 
 def _experiments() -> dict[str, Path]:

@@ -1,0 +1,52 @@
+"""The page of evidence is what the stored results say."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import evidence
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_page_and_results_agree() -> None:
+    assert evidence.PAGE.read_text() == evidence.page(), "run python experiments/evidence.py --write"
+
+
+def test_every_part_is_run_by_make_reproduce_and_is_a_script() -> None:
+    words = re.search(r"^reproduce:.*?for name in (.*?);", (ROOT / "Makefile").read_text(), re.MULTILINE | re.DOTALL)
+    assert words is not None
+    assert words.group(1).split() == [*evidence.PARTS, "evidence"]
+    for name in evidence.PARTS:
+        assert '__name__ == "__main__"' in (ROOT / "experiments" / f"{name}.py").read_text()
+
+
+def test_every_picture_of_the_page_is_there() -> None:
+    pictures = re.findall(r"\]\((pictures/[^)]+)\)", evidence.PAGE.read_text())
+    assert pictures
+    assert [name for name in pictures if not (ROOT / "docs" / name).exists()] == []
+
+
+def test_new_runs_are_compared_with_those_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, again = tmp_path / "kept", tmp_path / "again"
+    for folder, score in ((kept, 0.5), (again, 0.53)):
+        folder.mkdir()
+        runs = [{"set": "a", "seed": 0, "score": score, "seconds": score * 9}, {"set": "b", "seed": 0, "score": 1.0}]
+        (folder / "part.json").write_text(json.dumps({"runs": runs[: 2 - (folder is again)]}))
+    monkeypatch.setattr(evidence, "KEPT", kept)
+    assert evidence.compare("part", again) == "1 of 2 runs, the largest difference of a measure is 0.03"
+    assert evidence.compare("part", tmp_path) == "not run"
+
+
+def test_a_page_that_differs_is_an_error(tmp_path: Path) -> None:
+    code = "import evidence, pathlib, sys; evidence.PAGE = pathlib.Path(sys.argv.pop()); evidence.main()"
+    (tmp_path / "page.md").write_text("another page")
+    words = [sys.executable, "-c", code, "--check", str(tmp_path / "page.md")]
+    done = subprocess.run(words, cwd=ROOT / "experiments", capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "page.md is not what the results say: use --write" in done.stderr
