@@ -31,7 +31,7 @@ def explore(
 def reproduce(
     name: Annotated[str | None, Parameter(help="What to run. Without it, the names are listed.")] = None,
     /,
-    *,
+    *more: Annotated[str, Parameter(help="Flags of the experiment, such as --sets.", allow_leading_hyphen=True)],
     full: Annotated[
         bool, Parameter(help="With the paper's full settings, where the default is shorter.", negative="")
     ] = False,
@@ -51,7 +51,7 @@ def reproduce(
         raise DataError(f"there is no experiment '{name}'\n{nearest(name, known)}There are: {', '.join(known)}.")
     if full and "--full" not in known[name].read_text():
         raise DataError(f"'{name}' has one size only\nRun it without --full.")
-    words = [sys.executable, str(known[name]), *(["--full"] if full else [])]
+    words = [sys.executable, str(known[name]), *(["--full"] if full else []), *more]
     again = {"DSSL_RESULTS": str(known[name].parent / "again")}
     return subprocess.run(words, check=False, env=again | os.environ).returncode
 
