@@ -40,8 +40,19 @@ bench: $(VENV)/bench
 
 reproduce: $(VENV)/bench
 	@test -n "$$DSSL_DATA" || { echo "set DSSL_DATA to the folder of the data sets: see docs/evidence.md"; exit 1; }
-	for name in table2 paper_figures combination hierarchies grid_paths zoo digit_sums sudoku peers evidence; do \
-	  $(BIN)/dssl reproduce $$name || exit 1; done
+	$(BIN)/dssl reproduce table2
+	$(BIN)/dssl reproduce paper_figures
+	$(BIN)/dssl reproduce combination --sets digits wine "breast cancer" cellcycle
+	$(BIN)/dssl reproduce combination --sets mnist
+	$(BIN)/dssl reproduce combination --sets cifar10
+	$(BIN)/dssl reproduce combination --sets "mnist, long"
+	$(BIN)/dssl reproduce hierarchies
+	$(BIN)/dssl reproduce grid_paths
+	$(BIN)/dssl reproduce zoo
+	$(BIN)/dssl reproduce digit_sums
+	$(BIN)/dssl reproduce sudoku
+	$(BIN)/dssl reproduce peers
+	$(BIN)/dssl reproduce evidence
 
 docs: $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -23,10 +23,11 @@ def test_experiments_are_listed_and_run(
     assert listed.returncode == 0
     assert re.search(r"^defaults +The evidence behind the defaults", listed.stdout, re.MULTILINE)
     script = tmp_path / "small.py"
-    script.write_text("import sys\nsys.exit(7 if sys.argv[1:] == ['--full'] else 0)\n")
+    script.write_text("import sys\nsys.exit({1: 0, 2: 7, 4: 9}[len(sys.argv)])  # --full\n")
     monkeypatch.setattr(tours, "_experiments", lambda: {"small": script})
     assert main(["reproduce", "small"]) == 0
     assert main(["reproduce", "small", "--full"]) == 7
+    assert main(["reproduce", "small", "--sets", "a", "b"]) == 9
 
 
 def test_an_experiment_that_there_is_not(fails: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
