@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import platform
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -46,8 +47,8 @@ class Ledger:
     def complete(self, work: Callable[..., Case], cases: Sequence[Case], *, jobs: int = 0) -> None:
         """Do the cases that are not done yet, in `jobs` processes of one thread each (0: one a processor).
 
-        `work(**case)` returns what came of it: this joins its case among the runs, with the seconds of a core it took. All cases
-        have the same names. For settings, give ``functools.partial(one, settings=settings)``.
+        `work(**case)` returns what came of it: this joins its case among the runs, with the seconds of a core. All
+        cases have the same names. For settings, give ``functools.partial(one, settings=settings)``.
         """
         done = {_key(run, cases[0]) for run in self.runs} if cases else set()
         waiting = [case for case in cases if _key(case, case) not in done]
@@ -56,7 +57,7 @@ class Ledger:
         self.path.parent.mkdir(exist_ok=True)
         begin = time.perf_counter()
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs or os.cpu_count() or 1, context, initializer=_one_thread) as pool:
+        with ProcessPoolExecutor(jobs or os.cpu_count() or 1, context, initializer=_begin_worker) as pool:
             futures = [pool.submit(_timed, work, case) for case in waiting]
             for number, future in enumerate(as_completed(futures), 1):
                 run = future.result()
@@ -84,10 +85,19 @@ class Ledger:
         beside.replace(self.path)
 
 
-def _one_thread() -> None:
+def _begin_worker() -> None:
     import torch
 
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A pool that is killed leaves its workers waiting for ever."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _timed(work: Callable[..., Case], case: Case) -> Case:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger import Case, Ledger, load, markdown, percent, summary
@@ -44,6 +50,44 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert {"dssl", "torch", "python"} <= set(record["versions"])
     assert (tmp_path / "trace").read_text().split().count("1") == 2
     assert [path.name for path in tmp_path.iterdir() if path.suffix] == ["small.json"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes where Linux lists them")
+def test_workers_end_with_whoever_started_them(tmp_path: Path) -> None:
+    code = f"""
+import sys; sys.path[:0] = {sys.path!r}
+from pathlib import Path
+import ledger, test_ledger
+if __name__ == "__main__":
+    folder = Path({str(tmp_path)!r})
+    slow = ledger.Ledger("slow", test_ledger.Settings(), folder=folder)
+    slow.complete(test_ledger.Sleeper(folder), [{{"seed": 0}}], jobs=1)
+"""
+    (tmp_path / "slow.py").write_text(code)
+    with subprocess.Popen([sys.executable, str(tmp_path / "slow.py")]) as process:
+        worker = _wait_for(lambda: (tmp_path / "worker").exists() and int((tmp_path / "worker").read_text() or 0))
+        process.kill()
+    assert _wait_for(lambda: not Path(f"/proc/{worker}").exists())
+
+
+@dataclass(frozen=True)
+class Sleeper:
+    """Work that says who does it, and takes for ever."""
+
+    folder: Path
+
+    def __call__(self, seed: int) -> Case:
+        (self.folder / "worker").write_text(str(os.getpid()))
+        time.sleep(600)
+        return {}
+
+
+def _wait_for(event: Callable[[], Any], seconds: float = 60) -> Any:
+    for _ in range(round(seconds * 10)):
+        if found := event():
+            return found
+        time.sleep(0.1)
+    raise TimeoutError
 
 
 def test_with_other_settings_all_is_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
