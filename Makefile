@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench reproduce docs clean
+.PHONY: demo test check bench reproduce fuzz audit docs clean
 
 $(VENV)/base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -18,6 +18,10 @@ $(VENV)/dev: pyproject.toml constraints.txt $(VENV)/base
 
 $(VENV)/bench: pyproject.toml constraints.txt $(VENV)/base
 	$(PIP) install -c constraints.txt -e ".[bench]"
+	touch $@
+
+$(VENV)/fuzz: pyproject.toml constraints.txt $(VENV)/dev
+	$(PIP) install -c constraints.txt -e ".[fuzz]"
 	touch $@
 
 $(VENV)/docs: pyproject.toml constraints.txt $(VENV)/base
@@ -53,6 +57,14 @@ reproduce: $(VENV)/bench
 	$(BIN)/dssl reproduce sudoku
 	$(BIN)/dssl reproduce peers
 	$(BIN)/dssl reproduce evidence
+
+fuzz: $(VENV)/fuzz
+	$(BIN)/python fuzz/run.py --minutes 10
+
+audit: $(VENV)/dev
+	$(PIP) install pip-audit
+	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)/installed.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip -r $(VENV)/installed.txt
 
 docs: $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -68,6 +68,11 @@ def test_semicolons_are_seen(tmp_path: Path) -> None:
     assert read(tmp_path / "d.csv").frame.to_dicts() == [{"a": "1,5", "b": "x"}]
 
 
+def test_quotes_in_a_header_are_read_as_in_cells(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text('"a ""b""",c\n"x ""y""",2\n')
+    assert read(tmp_path / "d.csv").frame.rows(named=True) == [{'a "b"': 'x "y"', "c": "2"}]
+
+
 def test_arrays(tmp_path: Path) -> None:
     x = np.arange(6.0).reshape(3, 2)
     np.savez(tmp_path / "v.npz", X=x, y=np.array([0, -1, 1]))

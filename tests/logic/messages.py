@@ -15,7 +15,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from dssl.errors import DataError, RuleError
-from dssl.logic.formula import Count, Formula, as_formula
+from dssl.logic.formula import And, Count, Formula, Is, Not, as_formula
 from dssl.logic.induction import learn_rules
 from dssl.logic.language import parse_rules
 from dssl.logic.minimal import rules_of
@@ -272,6 +272,14 @@ def _file(folder: Path, content: str | bytes) -> Path:
 
 def _dimacs(content: str, **options: Any) -> Callable[[Path], Any]:
     return lambda folder: LabelSpace.dimacs(_file(folder, content), **options)
+
+
+def _nested(depth: int) -> Formula:
+    """Not and And in turns: a bracket every other level."""
+    formula: Formula = as_formula(symbols("a b")[0])
+    for i in range(depth):
+        formula = Not(formula) if i % 2 else And((formula, Is("b")))
+    return formula
 
 
 class _NoAtom(Formula):
@@ -694,6 +702,38 @@ CALLS = [
         lambda _: LabelSpace.hierarchy([("a", "b")]),
     ),
     BadCall(
+        "labels",
+        lambda _: LabelSpace("a").encode([{"a": [1]}]),
+        DataError,
+        "the column 'a' of the labels has shape (1, 1)",
+        "Give one entry a row",
+        lambda _: LabelSpace("a").encode([{"a": 1}]),
+    ),
+    BadCall(
+        "sources",
+        lambda _: LabelSpace.classes(10),  # type: ignore[arg-type]
+        RuleError,
+        "classes from int",
+        "Give a list",
+        lambda _: LabelSpace.classes(range(10)),
+    ),
+    BadCall(
+        "language",
+        lambda _: LabelSpace(b"a"),  # type: ignore[arg-type]
+        RuleError,
+        "rules are text, not bytes",
+        "Give a str",
+        lambda _: LabelSpace("a"),
+    ),
+    BadCall(
+        "space",
+        lambda _: LabelSpace.attributes("ab", _nested(130)),
+        RuleError,
+        "a formula nested 130 deep",
+        "Split it into several rules",
+        lambda _: LabelSpace.attributes("ab", _nested(90)),
+    ),
+    BadCall(
         "sources",
         lambda _: LabelSpace.hierarchy([("a", "b"), ("b", "c"), ("c", "a")]),
         RuleError,
@@ -820,6 +860,14 @@ CALLS = [
         ", line 1: 'p wcnf 2 2' is not a CNF header",
         "Expected: p cnf VARIABLES CLAUSES",
         _dimacs("p cnf 2 0\n"),
+    ),
+    BadCall(
+        "sources",
+        _dimacs("p cnf 99999999 0\n"),
+        DataError,
+        ", line 1: 99,999,999 variables are more than 1,000,000",
+        "Number the variables without gaps",
+        _dimacs("p cnf 9 0\n"),
     ),
     BadCall(
         "sources",

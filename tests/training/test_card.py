@@ -37,3 +37,19 @@ def test_an_own_module_is_asked_for() -> None:
     card = model_card("pets", {**FACTS, "network": {"name": None, "class": "Mine", "weights": 1}, "metrics": {}})
     assert "network=module" in card
     assert "## Measured" not in card
+
+
+def test_names_from_data_are_neither_markup_nor_cells() -> None:
+    evil = "<script>boom()</script> | [link](javascript:boom()) `x`\n# head"
+    facts = {
+        **FACTS,
+        "targets": {**FACTS["targets"], "classes": {"values": [evil[:50], "fins"]}},
+        "feature_names": [evil[:50]],
+        "metrics": {evil: 1.0},
+    }
+    card = model_card(evil, facts)
+    assert "<script>" not in card
+    assert "\n# head" not in card
+    assert "[link](" not in card.replace("\\[link](", "")
+    rows = [line.replace("\\|", "") for line in card.splitlines() if line.startswith("|")]
+    assert {row.count("|") for row in rows} == {3}

@@ -75,7 +75,9 @@ def test_what_is_not_finite_is_located(form: type) -> None:
     x[2, 1] = np.inf
     with pytest.raises(DataError, match=r"inf .*row 2, feature 1"):
         require_finite(form(x))
-    require_finite(form(np.full((2, 2), 1e308)))  # whose sum is infinite
+    require_finite(form(np.full((2, 2), 3e38)))  # whose sum float32 could not hold
+    with pytest.raises(DataError, match="X contains numbers beyond float32: 4 entries, first in row 0, feature 0"):
+        require_finite(form(np.full((2, 2), 1e39)))
 
 
 def test_rows_are_counted_once_in_any_order() -> None:

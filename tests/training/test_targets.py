@@ -198,3 +198,13 @@ def test_formulas_need_names() -> None:
         space_of(legs >> ~fins, np.zeros((2, 2)))
     with pytest.raises(RuleError, match="not declared"):
         space_of("legs -> !fins", np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame, pd.DataFrame])
+def test_one_column_of_several_variables_is_told_by_its_name(frame: Any) -> None:
+    targets = Targets.of(frame({"fins": [1, None, 0]}), "legs, fins\nlegs -> !fins")
+    np.testing.assert_array_equal(
+        targets.encode(frame({"fins": [1, None, 0]})), [[np.nan, 1], [np.nan, np.nan], [np.nan, 0]]
+    )
+    decoded = targets.decode(np.array([[1.0, 0.0]]))
+    assert list(decoded.columns) == ["legs", "fins"]

@@ -119,16 +119,19 @@ class Options:
             raise UsageError("--test and --test-share both say what to measure on\nGive one of them.")
         if self.test_share is not None and not 0 < self.test_share <= 0.5:
             raise UsageError(f"--test-share {self.test_share:g} is not above 0 and at most 0.5\nGive .2, say.")
+        for name in ("checkpoint_every", "image_size"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise UsageError(f"--{name.replace('_', '-')} {number} is below 1\nGive a number from 1.")
         return self
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
     """The options of a file, with every name and type checked."""
-    from dssl.logic.variables import nearest
+    from dssl.logic.variables import nearest, shown
 
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # bad TOML, bad text, numbers too long, lists too deep
         raise DataError(f"'{path}' is not TOML: {error}\nWrite one setting a line, as in: steps = 500") from None
     kinds = _kinds()
     out: dict[str, Any] = {}
@@ -136,7 +139,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         name = key.replace("-", "_")
         if name not in kinds:
             raise DataError(
-                f"'{path}' has a setting '{key}' that dssl fit does not know\n"
+                f"'{path}' has a setting '{shown(key)}' that dssl fit does not know\n"
                 f"{nearest(name, kinds)}Settings are called as the flags: dssl fit --help"
             )
         out[name] = _fitting(kinds[name], value, f"'{path}': {key}")
@@ -151,18 +154,20 @@ def _kinds() -> Mapping[str, Any]:
 
 def _fitting(kind: Any, value: Any, where: str) -> Any:
     """A value of a TOML file as the option's type, or an error."""
+    from dssl.logic.variables import shown
+
     if get_origin(kind) is Literal and value in get_args(kind):
         return value
     if get_origin(kind) is list:
         (inner,) = get_args(kind)
         return [_fitting(inner, v, where) for v in (value if isinstance(value, list) else [value])]
-    if kind is Path and isinstance(value, str):
+    if kind is Path and isinstance(value, str) and "\0" not in value:
         return Path(value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and type(value) is int and abs(value) < 1 << 1000:
         return float(value)
     if kind in (str, int, float, bool) and type(value) is kind:
         return value
-    raise DataError(f"{where} = {value!r} does not fit\nGive {_named(kind)}.")
+    raise DataError(f"{where} = {shown(repr(value))} does not fit\nGive {_named(kind)}.")
 
 
 def _named(kind: Any) -> str:

@@ -303,6 +303,6 @@ def _check_settings(plan: Plan) -> None:
     try:
         model = plan.model()
         model._validate_params()
-        Settings(**(model.settings or {}))
+        Settings.of(model.settings or {})
     except ValueError as error:
         raise DataError(f"{error}\nSee dssl fit --help.") from None

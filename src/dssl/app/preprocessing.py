@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from dssl.app.columns import Column, cells, truth
 from dssl.app.tables import Table
 from dssl.errors import DataError
-from dssl.logic.variables import listed
+from dssl.logic.variables import listed, shown
 
 _FORMAT, _VERSION = "dssl preprocessing", 1
+_KINDS = ("numeric", "boolean", "categorical", "left out")
+_INTACT = "Fetch an intact copy of the run, or fit anew."
 
 
 @dataclass
@@ -101,15 +103,37 @@ class Preprocessing:
                 raise DataError(f"'{path}' was written by another or a newer dssl\nUpgrade dssl, or fit anew.")
             columns = tuple(Column(**{**c, "values": tuple(c["values"])}) for c in state["columns"])
             image = tuple(state["image"]) if state["image"] else None
-            return cls(columns, image, tuple(state["labels"]), tuple(state["label_names"]), state["id"])
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise DataError(f"'{path}' is damaged: {error}\nFetch an intact copy of the run, or fit anew.") from None
+            read = cls(columns, image, tuple(state["labels"]), tuple(state["label_names"]), state["id"])
+        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+            raise DataError(f"'{path}' is damaged: {shown(str(error))}\n{_INTACT}") from None
+        if fault := read._fault():
+            raise DataError(f"'{path}' is damaged: {fault}\n{_INTACT}")
+        return read
+
+    def _fault(self) -> str:
+        """Which entry is of no use, or nothing: a file may have been edited."""
+        odd = next((column for column in self.columns if not _fits(column)), None)
+        if odd is not None:
+            return f"the column {shown(repr(odd.name))} has entries that do not fit"
+        names = (*self.labels, *self.label_names, *(() if self.id is None else (self.id,)))
+        if not all(isinstance(name, str) for name in names):
+            return "names of labels, or of rows, are no texts"
+        if self.image is not None and (len(self.image) != 3 or not all(type(n) is int and n > 0 for n in self.image)):
+            return f"images have no shape {shown(repr(self.image))}"
+        return ""
 
     @classmethod
     def of_names(cls, features: Sequence[str], labels: Sequence[str]) -> Preprocessing:
         """For a model saved from Python: its features are columns of numbers, its label columns called as in it."""
         columns = tuple(Column(str(name), "numeric", fill=None) for name in features)
         return cls(columns, labels=tuple(labels), label_names=tuple(labels))
+
+
+def _fits(column: Column) -> bool:
+    if not isinstance(column.name, str) or not isinstance(column.flagged, bool):
+        return False
+    filled = column.fill is None or type(column.fill) in ((str,) if column.kind == "categorical" else (int, float))
+    return filled and column.kind in _KINDS and all(isinstance(value, str) for value in column.values)
 
 
 def _numbers(column: Column, table: Table, findings: Findings) -> NDArray[np.float32]:

@@ -23,6 +23,7 @@ from dssl.app import measures
 from dssl.app.measures import Part
 from dssl.errors import DataError
 from dssl.logic.labels import Columns
+from dssl.logic.variables import shown
 from dssl.training.checkpoint import write_whole
 from dssl.training.estimators import DSSLClassifier
 from dssl.training.objective import collapse
@@ -114,14 +115,14 @@ class Summary:
             content = json.loads(path.read_bytes())
         except OSError as error:
             raise DataError(f"'{path}' cannot be read: {error.strerror}\nGive the summary.json of a run.") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise DataError(f"'{path}' is not JSON\nGive the summary.json of a run.") from None
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise DataError(f"'{path}' is not the summary of a run\nGive a summary.json that `dssl fit` wrote.")
         version = content.get("version")
         if not isinstance(version, int) or version > _VERSION:
             raise DataError(
-                f"'{path}' has version {version!r} of the format, and this dssl reads up to {_VERSION}\n"
+                f"'{path}' has version {shown(repr(version))} of the format, and this dssl reads up to {_VERSION}\n"
                 "Update dssl, or write the summary anew."
             )
         try:

@@ -6,20 +6,25 @@ Cells of CSV files stay text here; what a column means is decided over all its r
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from dssl.circuits.packed import Damaged, unpacked
+from dssl.circuits.packed import arrays as packed_arrays
 from dssl.errors import DataError
+from dssl.logic.variables import listed, shown
 
 FORMATS = "CSV (.csv, .tsv), Parquet (.parquet), NPZ (.npz), ARFF (.arff), or a folder of images"
 PART = 8192  # rows read at a time where a file is not read as a whole
 _UNLABELLED = ("unlabelled", "unlabeled")
+_MEND = "Mend that line: a quote that is opened must be closed."
 _FILE, _CLASS, _LABELS = "file", "class", "labels.csv"
 
 
@@ -66,6 +71,8 @@ def stream(
     if path.is_dir():
         yield from _images(path, image_size, channels, part)
         return
+    if not path.is_file():  # a pipe or a device may never end
+        raise DataError(f"'{path}' is no regular file\nGive {FORMATS}.")
     suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
     readers: dict[str, Any] = {
         ".csv": _csv, ".tsv": _csv, ".txt": _csv, ".parquet": _parquet, ".npz": _npz, ".arff": _arff,
@@ -84,17 +91,19 @@ def stream(
 
 
 def _csv(path: Path, part: int | None) -> Iterator[Table]:
-    separator = _separator(path)
-    frame = pl.scan_csv(path, separator=separator, infer_schema=False)
+    packed = _unpacked(path) if path.suffix == ".gz" else None
+    separator = _separator(path, packed)
+    frame = pl.scan_csv(path if packed is None else packed, separator=separator, infer_schema=False)
     name, first = "TSV" if separator == "\t" else "CSV", 2  # line 1 is the header
     try:
         for batch in [frame.collect()] if part is None else _resized(frame.collect_batches(chunk_size=part), part):
-            yield Table(path, name, _refuse_repeats(batch, path), first=first)
+            yield Table(path, name, _named(_refuse_repeats(batch, path)), first=first)
             first += batch.height
     except pl.exceptions.NoDataError:
         raise DataError(f"'{path}' is empty\nGive a file with a header and rows.") from None
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"'{path}' cannot be read: {_csv_fault(path, separator) or error}") from None
+        fault = _csv_fault(path, packed, separator) or f"{shown(str(error))}\n{_MEND}"
+        raise DataError(f"'{path}' cannot be read: {fault}") from None
 
 
 def _resized(batches: Iterable[pl.DataFrame], part: int) -> Iterator[pl.DataFrame]:
@@ -103,26 +112,50 @@ def _resized(batches: Iterable[pl.DataFrame], part: int) -> Iterator[pl.DataFram
         yield from batch.iter_slices(part)
 
 
-def _separator(path: Path) -> str:
+def _unpacked(path: Path) -> bytes:
+    try:
+        return unpacked(path)
+    except Damaged as error:
+        raise DataError(f"'{path}' cannot be unpacked: {error}\nGet the file again, or unpack it.") from None
+
+
+def _separator(path: Path, packed: bytes | None) -> str:
     """What stands between the columns: whatever the header has most of."""
-    if path.suffix == ".gz":
-        return ","
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        header = file.readline()
+    try:
+        with _lines(path, packed) as file:
+            header = file.readline()
+    except UnicodeDecodeError as error:
+        raise DataError(f"'{path}' cannot be read: {_not_text(error)}") from None
+    if "\0" in header:
+        raise DataError(f"'{path}' has zero bytes in its header\nIf it is UTF-16, save it as UTF-8.")
     return max(",;\t", key=header.count)
+
+
+def _lines(path: Path, packed: bytes | None) -> TextIO:
+    file = path.open("rb") if packed is None else io.BytesIO(packed)
+    return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+
+
+def _not_text(error: UnicodeDecodeError) -> str:
+    return f"it is not UTF-8 text (byte {error.start})\nSave it as UTF-8."
+
+
+def _named(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with quotes in its header read as in cells, where two stand for one; polars leaves them."""
+    return frame.rename({name: name.replace('""', '"') for name in frame.columns if '""' in name})
 
 
 def _refuse_repeats(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     twice = next((name for name in frame.columns if "_duplicated_" in name), None)
     if twice is not None:
-        raise DataError(f"'{path}' has two columns '{twice.rpartition('_duplicated_')[0]}'\nRename one of them.")
+        raise DataError(f"'{path}' has two columns '{shown(twice.rpartition('_duplicated_')[0])}'\nRename one of them.")
     return frame
 
 
-def _csv_fault(path: Path, separator: str) -> str:
+def _csv_fault(path: Path, packed: bytes | None, separator: str) -> str:
     """The line at which a CSV file goes wrong, found by reading it slowly."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with _lines(path, packed) as file:
             rows = csv.reader(file, delimiter=separator)
             width = len(next(rows))
             for row in rows:
@@ -132,13 +165,16 @@ def _csv_fault(path: Path, separator: str) -> str:
                         f"Put texts that contain '{separator}' in double quotes."
                     )
     except UnicodeDecodeError as error:
-        return f"it is not UTF-8 text (byte {error.start})\nSave it as UTF-8."
-    except (csv.Error, OSError) as error:
-        return str(error)
+        return _not_text(error)
+    except csv.Error as error:
+        return f"line {rows.line_num}: {error}\n{_MEND}"
     return ""
 
 
 # ---- Parquet, ARFF, NPZ ----
+
+
+PARQUET_FAULTS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)  # the second of damaged pages
 
 
 def _parquet(path: Path, part: int | None) -> Iterator[Table]:
@@ -148,8 +184,8 @@ def _parquet(path: Path, part: int | None) -> Iterator[Table]:
         size = part or max(rows, 1)
         for start in range(0, rows, size):
             yield Table(path, "Parquet", frame.slice(start, size).collect(), first=start + 1)
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"'{path}' is no Parquet file: {error}\nCheck the file.") from None
+    except PARQUET_FAULTS as error:
+        raise DataError(f"'{path}' is no Parquet file: {str(error)[:200]}\nCheck the file.") from None
 
 
 def _arff(path: Path, part: int | None) -> Iterator[Table]:
@@ -162,6 +198,9 @@ def _arff(path: Path, part: int | None) -> Iterator[Table]:
             "Write a column for each class and the hierarchy as rules (child -> parent), or use Python: "
             "LabelSpace.hierarchy."
         )
+    if len(set(arff.features)) < len(arff.features):
+        twice = max(arff.features, key=arff.features.count)
+        raise DataError(f"'{path}' has two attributes '{shown(twice)}'\nRename one of them.")
     columns = {}
     for i, (name, values) in enumerate(zip(arff.features, arff.values)):
         x = arff.x[:, i]
@@ -171,20 +210,19 @@ def _arff(path: Path, part: int | None) -> Iterator[Table]:
 
 
 def _npz(path: Path, part: int | None) -> Iterator[Table]:
-    import zipfile
-
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        arrays = packed_arrays(path)
+    except Damaged as error:
         raise DataError(f"'{path}' is no NPZ file of plain arrays: {error}\nWrite it with numpy.savez.") from None
     if "X" not in arrays:
-        raise DataError(f"'{path}' has no array X, but {', '.join(arrays) or 'none'}\nSave with savez(path, X=…, y=…).")
+        raise DataError(f"'{path}' has no array X, but {listed(arrays) or 'none'}\nSave with savez(path, X=…, y=…).")
     x, y = arrays["X"], arrays.get("y")
     if x.ndim not in (2, 3, 4) or x.dtype.kind not in "biuf":
         raise DataError(f"'{path}': X has shape {x.shape} of {x.dtype}\nGive numbers (n, features) or (n, c, h, w).")
     if y is not None and (y.ndim not in (1, 2) or len(y) != len(x)):
         raise DataError(f"'{path}': y has shape {y.shape} for {len(x)} rows of X\nGive a label, or a row, for each.")
+    if y is not None and y.dtype.kind not in "biufUS":
+        raise DataError(f"'{path}': y holds {y.dtype}\nGive classes as numbers or texts.")
     columns = {f"x{i}": x[:, i] for i in range(x.shape[1])} if x.ndim == 2 else {}
     labels = {} if y is None else {"y": y} if y.ndim == 1 else {f"y{i}": y[:, i] for i in range(y.shape[1])}
     known = {name: _known(column) for name, column in labels.items()}
@@ -238,7 +276,7 @@ def _shape(path: Path) -> tuple[tuple[int, int], int]:
     try:
         with Image.open(path) as image:
             return (image.height, image.width), 1 if image.mode in ("1", "L", "I;16") else 3
-    except OSError as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"the image '{path}' cannot be read: {error}\nReplace or remove it.") from None
 
 

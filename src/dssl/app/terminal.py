@@ -77,4 +77,4 @@ def _neighbour(name: Path) -> str:
 
     if name.exists() or not name.parent.is_dir():
         return ""
-    return nearest(name.name, (other.name for other in name.parent.iterdir()))
+    return nearest(name.name, (other.name for other in name.parent.iterdir() if other.name != name.name))

@@ -41,7 +41,14 @@ class Trained:
         folder, beside = model_folder(path)
         model = load(folder)
         if beside is not None:
-            return cls(model, Preprocessing.load(beside))
+            preprocessing = Preprocessing.load(beside)
+            shape = preprocessing.image or (len(preprocessing.inputs),)
+            if shape != tuple(model.input_shape_):
+                raise DataError(
+                    f"'{beside}' makes inputs of shape {shape}, the model takes {tuple(model.input_shape_)}\n"
+                    "Fetch an intact copy of the run, or fit anew."
+                )
+            return cls(model, preprocessing)
         names = getattr(model, "feature_names_in_", None)
         if len(model.input_shape_) > 1:
             image: Any = tuple(model.input_shape_)

@@ -13,11 +13,11 @@ import os
 import sys
 import tempfile
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from dssl.circuits import packed
 from dssl.circuits.emission import Arrays
 from dssl.logic.constraints import Constraints
 
@@ -54,10 +54,10 @@ def content_key(constraints: Constraints) -> str:
 def load(key: str) -> Arrays | None:
     """The arrays kept under a key, or None."""
     try:
-        with open(folder() / f"{key}.npz", "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = tuple(file[name] for name in _FIELDS)
-            checksum = str(file["checksum"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        held = packed.arrays(folder() / f"{key}.npz")
+        arrays = tuple(held[name] for name in _FIELDS)
+        checksum = str(held["checksum"])
+    except (OSError, KeyError, packed.Damaged):
         return None
     if [a.dtype for a in arrays] != [np.dtype(t) for t in _FIELDS.values()] or _checksum(key, arrays) != checksum:
         return None

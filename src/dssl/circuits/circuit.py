@@ -15,17 +15,19 @@ from __future__ import annotations
 import json
 import math
 import os
-import zipfile
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from dssl.circuits import packed
+from dssl.logic.variables import shown
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -70,7 +72,7 @@ class Circuit:
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "soft", tuple(float(p) for p in self.soft))
-        if reason := _fault_of_blocks(self) or _fault_of_nodes(self):
+        if reason := _fault_of_shapes(self) or _fault_of_blocks(self) or _fault_of_nodes(self):
             raise ValueError(f"these arrays are no circuit: {reason}. See the docstring of dssl.circuits.circuit.")
 
     def __repr__(self) -> str:
@@ -241,19 +243,39 @@ class Circuit:
     def load(cls, path: str | Path) -> Circuit:
         """Read a circuit that `save` wrote."""
         try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-                meta = json.loads(bytes(arrays["meta"]))
-                ours, version = meta["format"] == _FORMAT, meta["version"]
-                fields = {name: arrays[name] for name in _DTYPES} if ours and version == _VERSION else None
-        except (zipfile.BadZipFile, AttributeError, EOFError, KeyError, TypeError, ValueError) as error:
+            arrays = packed.arrays(path)
+            meta = json.loads(bytes(arrays["meta"]))
+            ours, version = meta["format"] == _FORMAT, meta["version"]
+            fields = {name: arrays[name] for name in _DTYPES} if ours and version == _VERSION else None
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"{path} is not a circuit saved by dssl, or was cut short. {_ANEW}") from error
         if fields is None:
-            fact = f"has circuit format {version}, and this dssl reads {_VERSION}" if ours else "is not a circuit"
+            fact = (
+                f"has circuit format {shown(str(version))}, and this dssl reads {_VERSION}"
+                if ours
+                else "is not a circuit"
+            )
             raise ValueError(f"{path} {fact}. {_ANEW}")
         try:
+            _refuse_other_types(fields, meta["names"])
             return cls(**fields, names=tuple(meta["names"]), soft=tuple(meta["soft"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: {error} {_ANEW}") from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{path} is damaged: {str(error).rstrip('.')}. {_ANEW}") from error
+
+
+def _refuse_other_types(fields: Mapping[str, NDArray[Any]], names: Any) -> None:
+    """Numbers of another type may not fit the circuit's own, and would change in silence."""
+    for name, dtype in _DTYPES.items():
+        if fields[name].dtype != dtype:
+            raise ValueError(f"`{name}` is of {fields[name].dtype}, not of {np.dtype(dtype)}.")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("`names` are not texts.")
+
+
+def _fault_of_shapes(c: Circuit) -> str:
+    """Which array is no vector, or nothing."""
+    odd = next((name for name in _DTYPES if getattr(c, name).ndim != 1), None)
+    return f"`{odd}` has shape {getattr(c, odd).shape}" if odd is not None else ""
 
 
 def _fault_of_blocks(c: Circuit) -> str:

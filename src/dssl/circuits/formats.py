@@ -6,6 +6,7 @@ The columns of a circuit that was read are all binary and named x1, x2, … by t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +15,11 @@ from typing import NoReturn
 import numpy as np
 
 from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
+from dssl.logic.variables import shown
 
+MOST_VARIABLES = 1_000_000  # each becomes a column with a name
 Line = tuple[int, list[str]]  # number from 1, words
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 # ---- a file of lines, and errors that point into it ----
@@ -32,7 +36,7 @@ class _Source:
         if isinstance(source, str) and "\n" in source:
             return cls("the text", source)
         try:
-            return cls(str(source), Path(source).read_text())
+            return cls(str(source), Path(source).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{source}, byte {error.start}: not a text file. Pass the compiler's text output."
@@ -51,11 +55,10 @@ class _Source:
         raise ValueError(f"{self.name}, line {line}: {reason}. {remedy}")
 
     def integers(self, line: int, words: list[str]) -> list[int]:
-        try:
-            return [int(word) for word in words]
-        except ValueError:
-            bad = next(word for word in words if not word.lstrip("-").isdigit())
-            self.fail(line, f"expected whole numbers, found {bad!r}")
+        bad = next((word for word in words if not _WHOLE.fullmatch(word)), None)
+        if bad is not None:
+            self.fail(line, f"expected whole numbers, found '{shown(bad)}'")
+        return [int(word) for word in words]
 
 
 # ---- building ----
@@ -90,6 +93,11 @@ class _Builder:
 
     def finish(self, root: int, columns: int) -> Circuit:
         """The circuit of what lies below `root`, over binary columns."""
+        if columns > MOST_VARIABLES:
+            raise ValueError(
+                f"a circuit over {columns:,} variables is more than {MOST_VARIABLES:,}. "
+                "Number the variables without gaps, from 1."
+            )
         used = np.zeros(len(self.nodes), bool)
         used[root] = True
         for node in range(root, -1, -1):

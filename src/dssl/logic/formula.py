@@ -71,6 +71,15 @@ class Formula:
             elif not isinstance(node, Truth):
                 yield node
 
+    def depth(self) -> int:
+        """How deep it is nested: 0 for an atom."""
+        deepest, stack = 0, [(self, 0)]
+        while stack:
+            node, at = stack.pop()
+            deepest = max(deepest, at)
+            stack.extend((part, at + 1) for part in node.parts)
+        return deepest
+
     def map_atoms(self, change: Callable[[Formula], Formula]) -> Formula:
         """The same formula with every atom replaced."""
         if self.parts:

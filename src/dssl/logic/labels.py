@@ -76,6 +76,12 @@ def _array(y: Any) -> NDArray[Any]:
 
 
 def _encode_named(space: LabelSpace, frame: dict[str, Any]) -> Columns:
+    for name, column in frame.items():
+        if column.ndim != 1:
+            raise DataError(
+                f"the column '{shown(name)}' of the labels has shape {column.shape}\n"
+                "Give one entry a row, and every column once."
+            )
     lengths = {len(column) for column in frame.values()}
     if len(lengths) > 1:
         raise DataError(f"columns of different lengths: {sorted(lengths)}\nGive every column the same number of rows.")

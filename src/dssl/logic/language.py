@@ -57,6 +57,10 @@ class Rule:
 
 def parse(text: str) -> tuple[tuple[Variable, ...], tuple[Rule, ...]]:
     """The variables and rules of a rule text."""
+    if not isinstance(text, str):
+        raise RuleError(
+            f"rules are text, not {type(text).__name__}", remedy="Give a str; LabelSpace.read reads a file."
+        )
     source = Source(text.removeprefix("\ufeff"))
     variables: dict[str, Variable] = {}
     rest: list[_Parser] = []

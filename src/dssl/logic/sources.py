@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +15,8 @@ from dssl.logic.formula import And, Count, Formula, Iff, Implies, In, Is, Not, O
 from dssl.logic.language import Rule
 from dssl.logic.variables import Variable, shown
 
+_SHOWN = 12  # classes of a circle
+MOST_VARIABLES = 1_000_000  # of a DIMACS file: each becomes a column with a name
 Parts = tuple[tuple[Variable, ...], tuple[Rule, ...]]
 
 
@@ -33,7 +35,7 @@ def read_text(path: str | Path) -> str:
 
 def classes(names: Iterable[str | int], name: str) -> tuple[Variable, ...]:
     """One variable over some classes."""
-    values = tuple(value.item() if isinstance(value, np.generic) else value for value in names)
+    values = tuple(value.item() if isinstance(value, np.generic) else value for value in _several(names, "classes"))
     if not values:
         raise RuleError("there are no classes", remedy="Name at least one.")
     odd = [value for value in values if isinstance(value, bool) or not isinstance(value, str | int)]
@@ -45,9 +47,15 @@ def classes(names: Iterable[str | int], name: str) -> tuple[Variable, ...]:
 
 def attributes(names: Iterable[str]) -> tuple[Variable, ...]:
     """Binary variables."""
-    given = tuple(map(str, names))
+    given = tuple(map(str, _several(names, "attributes")))
     _refuse_repeats(given, "attribute")
     return tuple(Variable(name) for name in given)
+
+
+def _several(given: Any, what: str) -> Iterable[Any]:
+    if not isinstance(given, Iterable):
+        raise RuleError(f"{what} from {type(given).__name__}", remedy="Give a list, or something else to go through.")
+    return given
 
 
 def _refuse_repeats(names: Iterable[Any], what: str) -> None:
@@ -88,7 +96,7 @@ def _parents(edges: Any) -> dict[str, list[str]]:
         out = {str(child): [] for child in edges}  # a child without parents is a root
     else:
         pairs = []
-        for i, edge in enumerate(edges):
+        for i, edge in enumerate(_several(edges, "edges")):
             if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
                 raise RuleError(
                     f"edge {i} is {edge!r}", remedy="Give pairs (child, parent), or a mapping child → parent."
@@ -125,8 +133,9 @@ def _refuse_cycle(parents: dict[str, list[str]]) -> None:
                 done.add(name)
             elif parent in on_path:
                 cycle = [*path[path.index(parent) :], parent]
+                steps = cycle if len(cycle) <= _SHOWN else [*cycle[: _SHOWN - 1], "…", cycle[-1]]
                 raise RuleError(
-                    f"the hierarchy goes round in a circle: {' → '.join(map(shown, cycle))}",
+                    f"the hierarchy goes round in a circle: {' → '.join(map(shown, steps))}",
                     remedy="Remove one of these edges.",
                 )
             else:
@@ -140,7 +149,7 @@ def table(names: Iterable[str], rows: Any) -> Parts:
     """Exactly these rows are valid."""
     given = tuple(map(str, names))
     _refuse_repeats(given, "column")
-    records = [tuple(map(_plain, row)) for row in rows]
+    records = [tuple(map(_plain, _several(row, "a row"))) for row in _several(rows, "rows")]
     if not records:
         raise RuleError("a table without rows allows no label", remedy="Give at least one valid row.")
     for i, record in enumerate(records):
@@ -166,7 +175,7 @@ def _plain(value: Any) -> Any:
 def _column_variable(name: str, values: list[Any]) -> Variable:
     if all(value in (0, 1) for value in values):
         return Variable(name)
-    seen = list(dict.fromkeys(values))
+    seen = list(dict.fromkeys(values)) if all(isinstance(value, Hashable) for value in values) else values
     if all(isinstance(value, int) and not isinstance(value, bool) for value in seen):
         return Variable.choice(name, sorted(seen))
     if all(isinstance(value, str | int) and not isinstance(value, bool) for value in seen):
@@ -301,6 +310,12 @@ class _Dimacs:
         if self.count >= 0:
             self.fail(line, "a second header", "Keep one 'p cnf' line.")
         self.count, self.promised = int(words[2]), int(words[3])
+        if self.count > MOST_VARIABLES:
+            self.fail(
+                line,
+                f"{self.count:,} variables are more than {MOST_VARIABLES:,}",
+                "Number the variables without gaps, from 1.",
+            )
 
     def literal(self, word: str, line: int) -> int:
         if self.count < 0:

@@ -17,6 +17,7 @@ from dssl.logic.formula import Formula, Value, as_formula
 from dssl.logic.language import Rule, parse, parse_rules, text_of
 from dssl.logic.normalisation import normalise
 from dssl.logic.symbols import Symbol, conjunction, disjunction
+from dssl.logic.tokens import MAX_DEPTH
 from dssl.logic.variables import Scope, Variable, listed
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ class LabelSpace:
             if isinstance(rule, str):
                 out += parse_rules(rule, variables)
             elif isinstance(rule, Rule):
-                out.append(Rule(scope.fit(rule.formula), rule.probability, rule.line))
+                out.append(Rule(scope.fit(_shallow(rule.formula, variables)), rule.probability, rule.line))
             else:
-                out.append(_fitted(scope, as_formula(rule)))
+                out.append(_fitted(scope, _shallow(as_formula(rule), variables)))
         return out
 
     # ---- other sources ----
@@ -344,6 +345,22 @@ class LabelSpace:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LabelSpace.of, (self.variables, self.rules, self.literal_weights)
+
+
+def _shallow(formula: Formula, variables: tuple[Variable, ...]) -> Formula:
+    """The formula, if it can be written as text and read again: what is nested deeper could not be saved."""
+    depth = formula.depth()
+    if depth > MAX_DEPTH and (depth > 4 * MAX_DEPTH or not _readable(formula, variables)):
+        raise RuleError(f"a formula nested {depth:,} deep", remedy="Split it into several rules.")
+    return formula
+
+
+def _readable(formula: Formula, variables: tuple[Variable, ...]) -> bool:
+    try:
+        parse_rules(str(formula), variables)
+    except RuleError as error:
+        return "deeper" not in error.reason
+    return True
 
 
 def _fitted(scope: Scope, formula: Formula) -> Rule:

@@ -105,6 +105,8 @@ class Blocks(nn.Module):
 
 
 def _groups(space: LabelSpace) -> tuple[Group, ...]:
+    if not hasattr(space, "variables"):
+        raise TypeError(f"a prior needs a LabelSpace, not {type(space).__name__}. Write LabelSpace(text).")
     members: dict[tuple[bool, int], list[int]] = {}
     for i, variable in enumerate(space.variables):
         size = 2 if variable.binary else len(variable.values)

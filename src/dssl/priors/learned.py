@@ -129,8 +129,8 @@ class LearnedPrior(DeterministicPrior):
             labels = WeightedCircuit(choices, tensors["branches"], learn=facts["learn"])
             options = {name: facts[name] for name in ("scale", "objective", "normalised", "learn_power")}
             return cls(space, labels, facts["power"], **options)
-        except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
-            raise ValueError(f"the learned prior is damaged: {error} {_ANEW}") from error
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
+            raise ValueError(f"the learned prior is damaged: {str(error).rstrip('.')}. {_ANEW}") from error
 
     def save(self, path: str | Path) -> None:
         """Write the prior to `path` (safetensors, no pickle): the whole file appears, or none of it."""
@@ -156,8 +156,8 @@ class LearnedPrior(DeterministicPrior):
                 meta = file.metadata() or {}
                 names = file.keys()
                 tensors = {name: file.get_tensor(name) for name in names}
-            facts = json.loads(meta["facts"])
-        except (safetensors.SafetensorError, KeyError, ValueError) as error:
+            facts = dict(json.loads(meta["facts"]))
+        except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"{path} is not a prior saved by dssl, or was cut short. {_ANEW}") from error
         if facts.get("version") == _VERSION and meta.get("checksum") != _checksum(meta["facts"], tensors):
             raise ValueError(f"{path} was changed after it was saved: its checksum does not fit. {_ANEW}")

@@ -226,9 +226,9 @@ class TNormPrior(Prior):
         if evidence is not None:
             values = [_given(value) for value in self.observed(values, evidence)]
         by_name = {
-            self.space.variables[i].name: list(value[..., j, :].unbind(-1))
+            self.space.variables[i].name: list(log_p.unbind(-1))
             for group, value in zip(self.blocks.groups, values)
-            for j, i in enumerate(group.variables)
+            for i, log_p in zip(group.variables, value.unbind(-2))
         }
         reading = _Reading(LOGICS[self.logic], self.space, by_name)
         degrees = [reading.rule(rule) for rule in self.space.rules]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl.circuits.packed import Damaged, unpacked
 from dssl.errors import DataError
+from dssl.logic.variables import shown
 
 _ATTRIBUTE = re.compile(r"""@attribute\s+(?:'((?:\\.|[^'\\])*)'|"((?:\\.|[^"\\])*)"|(\S+))\s+(.+)""", re.IGNORECASE)
+_PLACE = re.compile("[0-9]{1,9}")
 _NUMERIC = ("numeric", "real", "integer")
 
 
@@ -35,11 +37,10 @@ class Arff:
 
 def read_arff(path: Path) -> Arff:
     """Reads an ARFF file, dense or sparse, compressed (.gz) or not."""
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        lines = ((i, line.strip()) for i, line in enumerate(file, 1))
-        kept = ((i, line) for i, line in lines if line and not line.startswith("%"))
-        attributes = _attributes(kept, path)
-        rows = [_row(line, attributes, f"'{path}', line {i}") for i, line in kept]
+    lines = ((i, line.strip()) for i, line in enumerate(_text(path).split("\n"), 1))
+    kept = ((i, line) for i, line in lines if line and not line.startswith("%"))
+    attributes = _attributes(kept, path)
+    rows = [_row(line, attributes, f"'{path}', line {i}") for i, line in kept]
     hierarchical = [i for i, (_, kind) in enumerate(attributes) if isinstance(kind, _Hierarchy)]
     if len(hierarchical) > 1:
         raise DataError(f"'{path}' has {len(hierarchical)} hierarchical attributes\nOne is supported.")
@@ -53,6 +54,15 @@ def read_arff(path: Path) -> Arff:
         tree.entries if isinstance(tree, _Hierarchy) else None,
         tuple(str(row[hierarchical[0]]) for row in rows) if hierarchical else (),
     )
+
+
+def _text(path: Path) -> str:
+    try:
+        return unpacked(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"'{path}' is not UTF-8 text (byte {error.start})\nSave it as UTF-8.") from None
+    except Damaged as error:
+        raise DataError(f"'{path}' cannot be unpacked: {error}\nGet the file again, or unpack it.") from None
 
 
 @dataclass(frozen=True)
@@ -88,26 +98,38 @@ def _kind(text: str, where: str) -> _Kind:
     if text.lower() in _NUMERIC:
         return None
     if text.startswith("{") and text.endswith("}"):
-        return {value: i for i, value in enumerate(_cells(text[1:-1]))}
+        values = _cells(text[1:-1], where)
+        if len(set(values)) < len(values):
+            twice = max(values, key=values.count)
+            raise DataError(f"{where}: the value '{shown(twice)}' is listed twice\nRemove one of them.")
+        return {value: i for i, value in enumerate(values)}
     word, _, rest = text.partition(" ")
     if word.lower() == "hierarchical":
         return _Hierarchy(tuple(entry.strip() for entry in rest.split(",")))
     raise DataError(f"{where}: attributes of the type '{text[:40]}' are not supported\nUse numeric or nominal ones.")
 
 
-def _cells(line: str) -> list[str]:
+def _cells(line: str, where: str) -> list[str]:
     reader = csv.reader([line], quotechar="'" if "'" in line else '"', escapechar="\\", skipinitialspace=True)
-    return [cell.strip() for cell in next(reader)]
+    try:
+        return [cell.strip() for cell in next(reader)]
+    except csv.Error as error:
+        raise DataError(f"{where}: {error}\nMend or remove the line.") from None
 
 
 def _row(line: str, attributes: list[tuple[str, _Kind]], where: str) -> list[float | str]:
     if line.startswith("{"):  # sparse: only some entries, each with its attribute's number; others are 0
         row: list[float | str] = [0.0] * len(attributes)
-        for cell in _cells(line.strip("{}")) if line.strip("{} ") else []:
+        for cell in _cells(line.strip("{}"), where) if line.strip("{} ") else []:
             place, _, value = cell.partition(" ")
+            if not _PLACE.fullmatch(place) or int(place) >= len(attributes):
+                raise DataError(
+                    f"{where}: '{shown(place)}' is the number of no attribute\n"
+                    f"Give numbers from 0 to {len(attributes) - 1}, each with its value."
+                )
             row[int(place)] = _entry(value.strip().strip("'\""), attributes[int(place)][1], where)
         return row
-    cells = _cells(line)
+    cells = _cells(line, where)
     if len(cells) != len(attributes):
         raise DataError(f"{where}: {len(cells)} entries for {len(attributes)} attributes\nMend or remove the line.")
     return [_entry(cell, kind, where) for cell, (_, kind) in zip(cells, attributes)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ def model_card(name: str, facts: Mapping[str, Any]) -> str:
     """The page, as Markdown, from what `model.json` holds."""
     targets, network = facts["targets"], facts["network"]
     shape = " × ".join(map(str, facts["input_shape"]))
-    features = f": {listed(facts['feature_names'])}" if facts["feature_names"] else ""
+    features = f": {_plain(listed(facts['feature_names']))}" if facts["feature_names"] else ""
     parameters = facts["parameters"]
     weight = parameters["prior_weight"]
     by = "" if weight is None else f", weight {weight:g}"
@@ -20,14 +21,14 @@ def model_card(name: str, facts: Mapping[str, Any]) -> str:
     loading = (
         "load(path)" if network["name"] else "load(path, network=module)  # one like the module it was trained with"
     )
-    return f"""# {name}
+    return f"""# {_plain(name)}
 
 A classifier trained with dssl {facts["versions"]["dssl"]} on {facts["created"][:10]}.
 
 | | |
 |---|---|
 | input | {shape} numbers a row{features} |
-| labels | {listed(targets["classes"]["values"])} |
+| labels | {_plain(listed(targets["classes"]["values"]))} |
 | network | {network["name"] or network["class"]}, {network["weights"]:,} weights |
 | trained on | {prior}, {facts["steps"]:,} steps |
 {_metrics(facts["metrics"])}
@@ -56,8 +57,13 @@ right or wrong. Rows unlike those it was trained on get an answer all the same.
 """
 
 
+def _plain(text: str) -> str:
+    """Names from data as text: neither markup nor the end of a cell."""
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "\\|").replace("`", "\\`").replace("[", "\\[")
+
+
 def _metrics(metrics: Mapping[str, float]) -> str:
     if not metrics:
         return ""
-    rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in metrics.items())
+    rows = "\n".join(f"| {_plain(name)} | {value:.4g} |" for name, value in metrics.items())
     return f"\n## Measured\n\n| | |\n|---|---|\n{rows}\n"

@@ -61,7 +61,7 @@ def latest(folder: Path) -> Checkpoint | None:
         try:
             return load(file)
         except DataError as error:
-            warnings.warn(f"{error} Going back to the checkpoint before it.", stacklevel=2)
+            warnings.warn(f"{str(error).splitlines()[0]} Going back to the checkpoint before it.", stacklevel=2)
     return None
 
 
@@ -73,14 +73,18 @@ def load(file: Path) -> Checkpoint:
         meta = json.loads(data[8 : 8 + length])["__metadata__"]
         tensors = load_tensors(data)
         state = json.loads(meta["state"])
+        version, step, held = int(state["format"]), int(state["step"]), dict(state["state"])
         whole = meta["sha256"] == _checksum(meta["state"], tensors)
-    except (SafetensorError, struct.error, ValueError, KeyError, TypeError):
+    except (SafetensorError, struct.error, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
         whole = False
     if not whole:
-        raise DataError(f"the checkpoint '{file}' is damaged.")
-    if state["format"] > _FORMAT:
-        raise DataError(f"the checkpoint '{file}' has format {state['format']}, newer than {_FORMAT}: update dssl.")
-    return Checkpoint(state["step"], tensors, state["state"])
+        raise DataError(f"the checkpoint '{file}' is damaged.\nRemove it: the run goes on from the one before.")
+    if version > _FORMAT:
+        raise DataError(
+            f"the checkpoint '{file}' has format {version}, newer than {_FORMAT}: update dssl.\n"
+            "Or remove it: the run begins anew."
+        )
+    return Checkpoint(step, tensors, held)
 
 
 def _packed(checkpoint: Checkpoint) -> bytes:

@@ -11,8 +11,9 @@ import multiprocessing
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -204,18 +205,22 @@ class ParquetData(Data):
 
         if not file.is_file():
             raise DataError(f"there is no file '{file}'\nGive the paths of Parquet files.")
-        frame = pl.scan_parquet(file)
-        have = set(frame.collect_schema().names())
+        with _reading(file):
+            frame = pl.scan_parquet(file)
+            have = set(frame.collect_schema().names())
+            rows = int(frame.select(pl.len()).collect().item())
         wanted = [*self._features, *self._labels, *([self._weight] if self._weight else [])]
         absent = [name for name in wanted if name not in have]
         if absent:
             raise DataError(f"'{file}' has no column {absent[0]!r}\nIts columns: {', '.join(sorted(have))[:200]}")
-        return int(frame.select(pl.len()).collect().item())
+        return rows
 
     def _columns(self, block: _Block, names: Sequence[str]) -> Any:
         import polars as pl
 
-        return pl.scan_parquet(self._files[block.file]).select(names).slice(block.offset, block.length).collect()
+        file = self._files[block.file]
+        with _reading(file):
+            return pl.scan_parquet(file).select(names).slice(block.offset, block.length).collect()
 
     def _read_labels(self, block: _Block) -> NDArray[np.float32]:
         import polars.selectors as cs
@@ -282,6 +287,17 @@ class ParquetData(Data):
         return out
 
 
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """What the reader says of a damaged file, as an error of ours; of damaged pages it panics."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise DataError(f"'{file}' is no Parquet file: {str(error)[:200]}\nCheck the file.") from None
+
+
 def _label_names(labels: str | Sequence[str] | Mapping[str, str], space: LabelSpace) -> dict[str, str]:
     if isinstance(labels, str):
         if len(space.variables) != 1:
@@ -340,6 +356,9 @@ class ImageFolderData(Data):
             raise DataError(
                 f"there are no images in '{folder}'\nThey are recognised by {', '.join(sorted(_SUFFIXES))}."
             )
+        odd = next((path for path in self.paths if not path.is_file()), None)
+        if odd is not None:  # a pipe would never end, a link may lead nowhere
+            raise DataError(f"'{odd}' is called as an image and is no file\nReplace or remove it.")
         names = [p.relative_to(self._folder).as_posix() for p in self.paths]
         self._y = torch.from_numpy(
             _folder_labels(names, space, unlabelled) if labels is None else _csv_labels(names, space, Path(labels))
@@ -402,8 +421,11 @@ def _folder_labels(names: Sequence[str], space: LabelSpace, unlabelled: Sequence
 
 
 def _csv_labels(names: Sequence[str], space: LabelSpace, path: Path) -> NDArray[np.float32]:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        header, *records = [row for row in csv.reader(file) if row] or [[]]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header, *records = [row for row in csv.reader(file) if row] or [[]]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"'{path}' cannot be read: {error}\nGive a CSV file in UTF-8.") from None
     y = np.full((len(names), space.width), np.nan, np.float32)
     if not records:
         return y
@@ -413,7 +435,10 @@ def _csv_labels(names: Sequence[str], space: LabelSpace, path: Path) -> NDArray[
         raise DataError(f"'{path}' lists '{absent}', which is no image in the folder\nGive paths within the folder.")
     ragged = next((i for i, row in enumerate(records) if len(row) != len(header)), None)
     if ragged is not None:
-        raise DataError(f"row {ragged + 1} of '{path}' has {len(records[ragged])} entries for {len(header)} columns")
+        raise DataError(
+            f"row {ragged + 1} of '{path}' has {len(records[ragged])} entries for {len(header)} columns\n"
+            "Give every row an entry for each column."
+        )
     columns = {name: [row[i] or None for row in records] for i, name in enumerate(header) if i}
     y[[place[row[0]] for row in records]] = space.encode(columns)
     return y

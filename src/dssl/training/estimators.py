@@ -385,7 +385,7 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
             "progress": bool(self.verbose),
             "seed": seed,
         }
-        return Settings(**(given | (self.settings or {})))
+        return Settings.of(given | (self.settings or {}))
 
     def _warn_if_collapsed(self, x: Any, columns: Columns, labelled: NDArray[np.bool_]) -> None:
         rows = np.flatnonzero(~labelled)[:_LOOKED_AT]

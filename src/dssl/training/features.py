@@ -15,6 +15,7 @@ from dssl.errors import DataError
 
 Floats = NDArray[np.floating[Any]]
 _ROWS = 4096  # handled at a time: sums are in float64, and a whole copy would double the memory
+_LARGEST = float(np.finfo(np.float32).max)
 _ONE_UNIT = 3.0  # largest over median spread up to which features are taken to share their unit
 
 
@@ -89,16 +90,14 @@ def _scale(variance: Floats, mean: Floats) -> Floats:
 def require_finite(x: Any, names: Any = None) -> None:
     """An error that says where x holds NaN or infinity, and what to do about it."""
     values = x.data if sp.issparse(x) else x
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values, dtype=np.float64)):  # then all are; otherwise look closer
-            return
-    bad = ~np.isfinite(values)
-    if not bad.any():
+    low, high = (values.min(), values.max()) if values.size else (0, 0)
+    if low >= -_LARGEST and high <= _LARGEST:  # no entry is NaN then; otherwise look closer
         return
+    bad = ~(np.abs(values) <= _LARGEST)
     rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)) if sp.issparse(x) else np.nonzero(bad)[0]
     row = int(rows[np.argmax(bad)] if sp.issparse(x) else rows[0])
     column = int(x.indices[np.argmax(bad)] if sp.issparse(x) else np.nonzero(bad)[1][0])
-    what = "NaN" if np.isnan(values).any() else "inf (infinity)"
+    what = "NaN" if np.isnan(values).any() else "inf (infinity)" if np.isinf(values).any() else "numbers beyond float32"
     where = f"'{names[column]}'" if names is not None else f"{column}"
     raise DataError(
         f"X contains {what}: {int(bad.sum()):,} entries, first in row {row}, feature {where}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import shutil
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 
 import dssl
 from dssl.errors import DataError
+from dssl.logic.variables import shown
 from dssl.priors import LearnedPrior
 from dssl.training.card import model_card
 from dssl.training.decoding import Decoder
@@ -33,6 +35,9 @@ from dssl.training.targets import Targets
 _FORMAT, _VERSION = "dssl model", 1
 _WEIGHTS, _FACTS, _CARD = "model.safetensors", "model.json", "README.md"
 _ANEW = "Save the model anew, or fetch an intact copy."
+_PLACES = ("checkpoint", "log", "tensorboard")  # settings that name files to write
+_MOST_INPUTS = 1 << 28  # numbers of one row
+_NO_MODEL = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
 # ---- saving ----
@@ -164,37 +169,43 @@ def load(path: str | Path, network: nn.Module | None = None) -> DSSLClassifier:
     """
     path = Path(path)
     facts = _read_facts(path)
-    tensors = _read_tensors(path / _WEIGHTS, facts["files"][_WEIGHTS])
     try:
-        return _rebuilt(facts, tensors, network)
-    except (KeyError, TypeError, RuntimeError, IndexError) as error:
-        raise DataError(f"'{path}' does not describe a model: {error}\n{_ANEW}") from error
+        return _rebuilt(facts, _read_tensors(path / _WEIGHTS, facts["files"][_WEIGHTS]), network)
+    except DataError:
+        raise
+    except _NO_MODEL as error:
+        raise DataError(f"'{path}' does not describe a model: {str(error)[:500]}\n{_ANEW}") from error
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
     try:
         facts = json.loads((path / _FACTS).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise DataError(f"'{path}' is not a saved model: it has no {_FACTS}\nCheck the path.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"'{path / _FACTS}' cannot be read: {error}\n{_ANEW}") from None
     if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise DataError(f"'{path}' is not a model saved by dssl\nCheck the path.")
     version = facts.get("version")
     if not isinstance(version, int) or version > _VERSION:
         raise DataError(
-            f"'{path}' has model format {version}, and this dssl reads up to {_VERSION}\n"
-            f"It was written by dssl {facts.get('versions', {}).get('dssl', 'of a later version')}: upgrade dssl."
+            f"'{path}' has model format {shown(str(version))}, and this dssl reads up to {_VERSION}\n"
+            f"It was written by dssl {_writer(facts)}: upgrade dssl."
         )
     if facts.get("checksum") != _checksum(facts):
         raise DataError(f"'{path / _FACTS}' was changed after it was saved: its checksum does not fit\n{_ANEW}")
     return facts
 
 
+def _writer(facts: Mapping[str, Any]) -> str:
+    versions = facts.get("versions")
+    return shown(versions.get("dssl", "of a later version")) if isinstance(versions, dict) else "of a later version"
+
+
 def _read_tensors(file: Path, checksum: str) -> dict[str, Tensor]:
     try:
         content = file.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         raise DataError(f"'{file}' is missing\n{_ANEW}") from None
     if hashlib.sha256(content).hexdigest() != checksum:
         raise DataError(f"'{file}' was changed or cut short: its checksum does not fit\n{_ANEW}")
@@ -216,11 +227,13 @@ def _rebuilt(facts: dict[str, Any], tensors: dict[str, Tensor], network: nn.Modu
         raise DataError(f"the model's network is '{name}', which is built from its name\nLeave out network=.")
     rules = targets.space if facts["rules"] else None
     prior = _prior(facts.get("prior"), tensors)
-    model = DSSLClassifier(rules=rules, network=network or name, **facts["parameters"])
+    model = DSSLClassifier(rules=rules, network=network or name, **_parameters(facts))
     if model.prior == LearnedPrior.__name__:  # one was given, which has no form in JSON
         model.prior = prior
     model.prior_ = prior
     shape = tuple(facts["input_shape"])
+    if not all(type(n) is int and n > 0 for n in shape) or math.prod(shape) > _MOST_INPUTS:
+        raise DataError(f"inputs of shape {shown(repr(shape))}\n{_ANEW}")
     model.targets_, model.space_, model.classes_ = targets, targets.space, targets.classes
     model.input_shape_, model.n_features_in_ = shape, shape[0]
     if facts["feature_names"] is not None:
@@ -232,6 +245,14 @@ def _rebuilt(facts: dict[str, Any], tensors: dict[str, Tensor], network: nn.Modu
     model.n_steps_, model.history_ = facts["steps"], facts["history"]
     model.metrics_ = facts["metrics"]
     return model
+
+
+def _parameters(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The estimator's parameters, but not where its training wrote files: another machine has other places."""
+    out = dict(facts["parameters"])
+    if isinstance(settings := out.get("settings"), dict):
+        out["settings"] = {name: value for name, value in settings.items() if name not in _PLACES} or None
+    return out
 
 
 def _prior(facts: dict[str, Any] | None, tensors: dict[str, Tensor]) -> LearnedPrior | None:

@@ -8,10 +8,10 @@ it is published and checked against its checksum; sets without a lasting address
 from __future__ import annotations
 
 import csv
-import gzip
 import os
 import struct
 import tarfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,12 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl.circuits.packed import Damaged, unpacked
 from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
+from dssl.logic.variables import shown
 from dssl.training.arff import Arff, read_arff
+from dssl.training.matlab import read_matlab
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,12 @@ def _downloaded(folder: str | Path | None, name: str, file: str, url: str) -> Pa
 
 
 def _bytes(path: Path) -> bytes:
-    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    try:
+        return unpacked(path)
+    except Damaged as error:
+        raise DataError(
+            f"'{path}' cannot be unpacked: {error}\nGet the file again from where it is published."
+        ) from None
 
 
 def _truncated(path: Path, wanted: str) -> DataError:
@@ -125,6 +133,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     return values.reshape(shape).copy()
 
 
+_CIFAR_BATCH = 10_000 * 3073  # bytes
 _CIFAR_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 
 
@@ -151,12 +160,21 @@ def _cache() -> Path:
 
 
 def _unpack(archive: Path) -> None:
-    """The batches of the archive, beside it."""
-    with tarfile.open(archive) as tar:
-        for member in tar.getmembers():
-            file = tar.extractfile(member) if member.name.endswith(".bin") else None
-            if file is not None:
-                (archive.parent / Path(member.name).name).write_bytes(file.read())
+    """The batches of the archive, beside it: known names only, each a plain file no longer than a batch."""
+    from dssl.training.checkpoint import write_whole
+
+    wanted = {"test_batch.bin", *(f"data_batch_{i}.bin" for i in range(1, 6))}
+    try:
+        with tarfile.open(archive) as tar:
+            members = {Path(m.name).name: m for m in tar if m.isreg() and m.size <= _CIFAR_BATCH}
+            files = {name: tar.extractfile(m) for name, m in members.items() if name in wanted}
+            held = {name: file.read() for name, file in files.items() if file is not None}
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise DataError(f"'{archive}' cannot be unpacked: {error}\nRemove it, and download it again.") from None
+    if not {"test_batch.bin", "data_batch_1.bin"} <= set(held):
+        raise DataError(f"'{archive}' is not an archive of CIFAR-10\nRemove it, and download it again.")
+    for name, content in held.items():
+        write_whole(archive.parent / name, content)
 
 
 def read_cifar(path: Path) -> Part:
@@ -177,12 +195,18 @@ def load_svhn(folder: str | Path | None = None, download: bool = False) -> Publi
 
 def read_svhn(path: Path) -> Part:
     """A Matlab file with X (32, 32, 3, n) and y (n, 1), in which 10 stands for the digit 0."""
-    from scipy.io import loadmat
-
-    held = loadmat(path)
+    try:
+        held = read_matlab(path)
+    except Damaged:
+        raise _truncated(path, "a Matlab file of version 5") from None
     if "X" not in held or "y" not in held:
         raise DataError(f"'{path}' has no X and y\nUse the cropped digits, format 2, of SVHN.")
-    return Part(np.ascontiguousarray(held["X"].transpose(3, 2, 0, 1)), held["y"].ravel().astype(np.int64) % 10)
+    x, y = held["X"], held["y"]
+    if x.ndim != 4 or x.shape[:3] != (32, 32, 3) or x.dtype != np.uint8:
+        raise DataError(f"'{path}' has no X (32, 32, 3, n) of bytes\nUse the cropped digits, format 2, of SVHN.")
+    if y.shape != (x.shape[3], 1) or y.dtype.kind not in "iuf" or not np.isin(y, range(11)).all():
+        raise DataError(f"'{path}' has no y with a digit for each image\nUse the cropped digits, format 2, of SVHN.")
+    return Part(np.ascontiguousarray(x.transpose(3, 2, 0, 1)), y.ravel().astype(np.int64) % 10)
 
 
 # ---- hierarchies: the yeast sets of Clus-HMC ----
@@ -238,7 +262,10 @@ def _closed(labels: Sequence[str], parents: dict[str, list[str]], columns: Seque
         while waiting:
             name = waiting.pop()
             if name not in place:
-                raise DataError(f"row {row} has the class '{name}', which the hierarchy does not have")
+                raise DataError(
+                    f"row {row} has the class '{shown(name)}', which the hierarchy does not have\n"
+                    "Use files of one set: the hierarchy is that of the training file."
+                )
             if not y[row, place[name]]:
                 y[row, place[name]] = 1
                 waiting += parents[name]
@@ -270,7 +297,10 @@ def read_label_names(path: Path) -> list[str]:
         root = ElementTree.fromstring(_bytes(path))
     except ElementTree.ParseError as error:
         raise DataError(f"'{path}' is not XML: {error}\nUse the label file of a Mulan set.") from None
-    return [node.attrib["name"] for node in root.iter() if node.tag.split("}")[-1] == "label"]
+    labels = [node for node in root.iter() if node.tag.split("}")[-1] == "label"]
+    if not labels or any("name" not in node.attrib for node in labels):
+        raise DataError(f"'{path}' has no labels, or one without a name\nUse the label file of a Mulan set.")
+    return [node.attrib["name"] for node in labels]
 
 
 def _expanded(table: Arff, columns: NDArray[Any]) -> tuple[NDArray[np.float32], tuple[str, ...]]:
@@ -289,16 +319,24 @@ def _expanded(table: Arff, columns: NDArray[Any]) -> tuple[NDArray[np.float32], 
 # ---- UCI Zoo ----
 
 _ZOO_TYPES = "mammal bird reptile fish amphibian insect invertebrate".split()
+_ZOO_NUMBERS = {str(i + 1): i for i in range(len(_ZOO_TYPES))}
 
 
 def load_zoo(folder: str | Path | None = None, download: bool = False) -> Published:
     """101 animals: 15 boolean attributes and the number of legs as x, seven types as y."""
     path = _find(folder, "zoo", "zoo.csv", None, download)
-    header, *rows = [row for row in csv.reader(_bytes(path).decode().splitlines()) if row]
+    try:
+        header, *rows = [row for row in csv.reader(_bytes(path).decode().splitlines()) if row] or [[""]]
+    except (UnicodeDecodeError, csv.Error):
+        raise _truncated(path, "UCI's zoo with a header") from None
     if header[0] != "animal_name" or header[-1] != "type":
         raise DataError(
-            f"'{path}' begins with '{header[0]}' and ends with '{header[-1]}'\nUse UCI's zoo with a header."
+            f"'{path}' begins with '{shown(header[0])}' and ends with '{shown(header[-1])}'\n"
+            "Use UCI's zoo with a header."
         )
-    x = np.array([row[1:-1] for row in rows], np.float32)
-    y = np.array([int(row[-1]) - 1 for row in rows])
+    try:
+        x = np.array([row[1:-1] for row in rows], np.float32).reshape(len(rows), len(header) - 2)
+        y = np.array([_ZOO_NUMBERS[row[-1]] for row in rows])
+    except (ValueError, KeyError):
+        raise _truncated(path, "UCI's zoo, with numbers and types from 1 to 7") from None
     return Published(LabelSpace.classes(_ZOO_TYPES, "type"), Part(x, y), features=tuple(header[1:-1]))

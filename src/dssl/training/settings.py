@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,15 @@ class Settings:
                 if not holds(value):
                     raise ValueError(f"{name}={value!r}: it must be {what}")
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Settings:
+        """Settings by name; a name that is none is an error that lists them."""
+        known = [field.name for field in fields(cls)]
+        odd = next((name for name in given if name not in known), None)
+        if odd is not None:
+            raise ValueError(f"there is no setting {odd!r}: choose among {', '.join(known)}")
+        return cls(**given)
+
     def learning_rate(self, step: int) -> float:
         """The learning rate of a step, numbered from 0."""
         if step < self.warmup:
@@ -113,7 +122,14 @@ def _whole(least: int) -> Callable[[Any], bool]:
 
 
 def _at_least(least: float, strictly: bool = False) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int | float) and (value > least if strictly else value >= least)
+    def holds(value: Any) -> bool:
+        return (
+            isinstance(value, int | float)
+            and math.isfinite(value)
+            and (value > least or (value == least and not strictly))
+        )
+
+    return holds
 
 
 def _or_none(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -128,8 +144,8 @@ _CHECKS: list[tuple[str, Callable[[Any], bool], str]] = [
     ("timeout", _at_least(0, strictly=True), "a number of minutes above 0"),
     ("clip", _or_none(_at_least(0, strictly=True)), "a number above 0, or None"),
     ("ema", _or_none(lambda value: isinstance(value, float) and 0 <= value < 1), "from 0 to below 1, or None"),
-    ("optimizer", _OPTIMISERS.__contains__, f"one of {', '.join(_OPTIMISERS)}"),
-    ("schedule", _SCHEDULES.__contains__, f"one of {', '.join(_SCHEDULES)}"),
+    ("optimizer", tuple(_OPTIMISERS).__contains__, f"one of {', '.join(_OPTIMISERS)}"),
+    ("schedule", tuple(_SCHEDULES).__contains__, f"one of {', '.join(_SCHEDULES)}"),
     ("amp", ("auto", True, False).__contains__, '"auto", True or False'),
     ("accelerator", ("auto", "cpu", "cuda", "mps").__contains__, '"auto", "cpu", "cuda" or "mps"'),
 ]

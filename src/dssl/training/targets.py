@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -71,8 +71,10 @@ class Targets:
         if labels.dtype.kind == "f" and np.isinf(labels).any():
             raise DataError("the labels contain infinity\nUse whole numbers or names for classes, NaN for unknown.")
         whole = labels.dtype == object and all(isinstance(label, Integral) for label in labels)
-        check_classification_targets(labels.astype(np.int64) if whole else labels)  # numbers beside None are objects
         try:
+            check_classification_targets(
+                labels.astype(np.int64) if whole else labels
+            )  # numbers beside None are objects
             values = np.array(np.unique(labels).tolist())  # of a plain type: names may come as objects
         except TypeError:
             kinds = sorted({type(label).__name__ for label in labels})
@@ -84,7 +86,7 @@ class Targets:
 
     def encode(self, y: Any) -> Columns:
         """Labels as columns (n, width): 1, 0, or NaN for unknown."""
-        y = plain(y)
+        y = plain(y, vector=len(self.space.variables) == 1)
         if self.form == "classes":
             return self._encode_classes(y)
         if isinstance(y, np.ndarray):
@@ -150,8 +152,10 @@ class Targets:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Targets:
-        dtype = np.dtype(state["classes"]["dtype"])
-        classes = np.array(state["classes"]["values"], dtype=dtype)
+        dtype, values = np.dtype(state["classes"]["dtype"]), np.array(state["classes"]["values"])
+        if dtype.kind not in "biufU" or values.ndim != 1 or dtype.itemsize > max(16, values.itemsize):
+            raise DataError(f"{values.size} classes of the type {dtype}\nSave the model anew.")
+        classes = values.astype(dtype)
         targets = cls(LabelSpace(state["space"]), state["form"], classes, state["unlabelled"])
         if targets.form != "classes" or targets.space.width == len(classes):
             return targets
@@ -161,11 +165,14 @@ class Targets:
 # ---- reading labels ----
 
 
-def plain(y: Any) -> Any:
-    """Labels as an array (1-D or 2-D), or as they are if they have names: frames and records."""
+def plain(y: Any, *, vector: bool = True) -> Any:
+    """Labels as an array (1-D or 2-D), or as they are if they have names: frames and records.
+
+    A frame of one column is a vector, unless its name is needed to tell which of several variables it is about.
+    """
     if sp.issparse(y):
         y = y.toarray()
-    if _kind(y) in _FRAMES and len(y.columns) == 1:
+    if _kind(y) in _FRAMES and len(y.columns) == 1 and vector:
         y = y[y.columns[0]]
     if _kind(y) is not None:
         return y
@@ -239,7 +246,7 @@ def _blanked(y: NDArray[Any], unlabelled: Any) -> NDArray[Any]:
 
 def _form(space: LabelSpace, y: Any) -> str:
     """The form that labels of a space with rules are in."""
-    y = plain(y)
+    y = plain(y, vector=len(space.variables) == 1)
     kind = _kind(y)
     if kind is not None:
         return kind
@@ -289,6 +296,8 @@ def space_of(rules: Any, y: Any = None) -> LabelSpace:
         if declared and _only_rules(rules, declared):
             return LabelSpace.of(declared).where(rules)
         return LabelSpace(rules)
+    if not isinstance(rules, Formula | Symbol | Iterable):
+        raise RuleError(f"rules are a {type(rules).__name__}", remedy="Give text, a path, formulas or a LabelSpace.")
     given = [rules] if isinstance(rules, Formula | Symbol) else list(rules)
     declared = _declared_by(y)
     if not declared:

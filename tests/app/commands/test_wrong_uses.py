@@ -62,7 +62,6 @@ USES = [
     ("explore", "--port 99999", 1, "port 99999 of 127.0.0.1 cannot be had"),
     ("explore", "--prot 1", 2, "Did you mean --port?"),
     ("reproduce", "default", 1, "there is no experiment 'default'\nDid you mean 'defaults'?"),
-    ("reproduce", "defaults extra", 2, "Unused Tokens: ['extra']"),
     ("reproduce", "--ful", 2, "Did you mean --full?"),
     ("reproduce", "../defaults", 1, "there is no experiment '../defaults'"),
     ("reproduce", "defaults --full", 1, "'defaults' has one size only\nRun it without --full."),
