@@ -71,7 +71,7 @@ class Settings:
             "wine": Task(15, 60, 400, TERMS, "table"),
             "breast cancer": Task(20, 190, 400, TERMS, "table"),
             "mnist": Task(100, 0, 300, _IMAGE, "digits", _SMALL),
-            "cifar10": Task(1000, 0, 300, _IMAGE, "image", _SMALL),
+            "cifar10": Task(1000, 0, 200, _IMAGE, "image", _SMALL | {"unlabelled_batch": 100}),
             "cellcycle": Task(10, 0, 400, ("vat", "neighbours"), "table"),  # labels: per cent
             "mnist, long": Task(
                 100,
@@ -80,7 +80,7 @@ class Settings:
                 ("fixmatch",),
                 "digits",
                 _SMALL | {"unlabelled_batch": 200},
-                only=("deterministic", "fixmatch", "deterministic + fixmatch"),
+                only=("fixmatch", "deterministic + fixmatch"),
             ),
         }
     )
@@ -203,6 +203,12 @@ def difference(runs: Sequence[Case], name: str, one: str, other: str) -> Case:
     return summary(pairs, by=(), of=("gain",))[0]
 
 
+def better_part(rows: Sequence[Case], whole: Case) -> str:
+    """The better of what a sum is made of."""
+    parts = [row for row in rows if row["set"] == whole["set"] and row["variant"] in whole["variant"].split(" + ")]
+    return max(parts, key=lambda row: row["score"])["variant"]
+
+
 def page(record: dict[str, Any]) -> str:
     """The part of docs/evidence.md."""
     settings, runs = record["settings"], record["runs"]
@@ -232,17 +238,7 @@ def page(record: dict[str, Any]) -> str:
             ]
         )
     pairs = [
-        difference(
-            runs,
-            row["set"],
-            row["variant"],
-            max(
-                (settings["summed"], row["variant"].split(" + ")[1]),
-                key=lambda v: next(r["score"] for r in rows if (r["set"], r["variant"]) == (row["set"], v)),
-            ),
-        )
-        for row in rows
-        if " + " in row["variant"]
+        difference(runs, row["set"], row["variant"], better_part(rows, row)) for row in rows if " + " in row["variant"]
     ]
     better = sum(pair["gain"] > pair["gain_error"] for pair in pairs)
     worse = sum(pair["gain"] < -pair["gain_error"] for pair in pairs)
@@ -261,9 +257,9 @@ def page(record: dict[str, Any]) -> str:
 recall curve, times 100. Every variant of a set has the same network, steps, batches, augmentation and seeds
 ({settings["seeds"]}); nothing is tuned to a set. *{settings["summed"]}* in the sums is the prior with T = 2, with the
 weight it has by default beside a consistency term, and the balance of predictions that comes with it. MNIST has all
-60,000 training images, CIFAR-10 the 10,000 of its first batch; both have a network of three convolutions and
-{tasks["mnist"]["steps"]} steps, far from what large networks and days of a GPU reach. *mnist, long* has
-{tasks["mnist, long"]["steps"]} steps.
+60,000 training images, CIFAR-10 the 10,000 of its first batch. Both have a network of three convolutions, and
+{tasks["mnist"]["steps"]} and {tasks["cifar10"]["steps"]} steps: far from what large networks and days of a GPU reach.
+*mnist, long* has {tasks["mnist, long"]["steps"]} steps.
 
 {scores}
 

@@ -76,8 +76,8 @@ def read(name: str) -> Published:
         return {"mnist": load_mnist, "cifar10": load_cifar10, "svhn": load_svhn}[name]()
     x, y = load_digits(return_X_y=True)
     test, train = np.split(np.random.default_rng(0).permutation(len(y)), [500])
-    parts = [Part(x[rows].astype(np.float32), y[rows]) for rows in (train, test)]
-    return Published(LabelSpace.classes([str(k) for k in range(10)], "digit"), *parts)
+    first, second = (Part(x[rows].astype(np.float32), y[rows]) for rows in (train, test))
+    return Published(LabelSpace.classes([str(k) for k in range(10)], "digit"), first, second)
 
 
 def evenly(y: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
