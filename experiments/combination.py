@@ -280,8 +280,8 @@ The best sum against the best of all parts, gain paired by seed:
 * Of {len(pairs)} sums, {better} are better than both of their parts by more than a standard error; {worse} are worse
   than the better part by more than that.
 * Far below supervised: {", ".join(lost) or "none"}. Weights of terms are those of their papers, MixMatch's 75 for
-  example, which there rises over 16,000 steps and here over a hundred or so: before the network knows anything, to predict
-  the same for all rows is what agrees best.
+  example, which there rises over 16,000 steps and here over a hundred or so: before the network knows anything, to
+  predict the same for all rows is what agrees best.
 """
 
 
