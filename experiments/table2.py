@@ -392,7 +392,8 @@ def _sweep(swept: Sequence[Line], settings: Case) -> str:
 def _sweep_says(swept: Sequence[Line], runs: Sequence[Case], settings: Case) -> str:
     said = [
         "The paper notes that DP is broadly insensitive to T. Between the best and the worst T above 1, paired by seed "
-        "(T = 1 gives no gradient, T < 1 spreads predictions out: they are controls):"
+        "(T = 1 gives no gradient, T < 1 spreads predictions out: they are controls). λ is the same throughout, so "
+        "forms differ in the size of their gradient too:"
     ]
     points = []
     for line in swept:
