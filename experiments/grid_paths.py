@@ -399,7 +399,7 @@ def figures(record: dict[str, Any]) -> None:
         axes.set_yticks(range(len(shown)), [METHODS[row["method"]] for row in shown])
         axes.invert_yaxis()
         axes.set_xlim(-3, 103)
-        axes.set_title(title, fontsize="small")
+        axes.set_title(title.replace(", ", ",\n"), fontsize="medium")
         axes.set_xlabel("exact paths, %")
     figure.legend(*axes.get_legend_handles_labels(), fontsize="small", loc="outside lower center", ncols=4)
     figure.savefig(_HERE.parent / "docs" / "pictures" / "grid_paths.svg", metadata={"Date": None})

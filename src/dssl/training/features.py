@@ -87,13 +87,13 @@ def _scale(variance: Floats, mean: Floats) -> Floats:
 # ---- checking ----
 
 
-def require_finite(x: Any, names: Any = None) -> None:
-    """An error that says where x holds NaN or infinity, and what to do about it."""
+def require_finite(x: Any, names: Any = None, largest: float = _LARGEST) -> None:
+    """An error that says where x holds NaN, infinity or more than the `largest` number, and what to do about it."""
     values = x.data if sp.issparse(x) else x
     low, high = (values.min(), values.max()) if values.size else (0, 0)
-    if low >= -_LARGEST and high <= _LARGEST:  # no entry is NaN then; otherwise look closer
+    if low >= -largest and high <= largest:  # no entry is NaN then; otherwise look closer
         return
-    bad = ~(np.abs(values) <= _LARGEST)
+    bad = ~(np.abs(values) <= largest)
     rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr)) if sp.issparse(x) else np.nonzero(bad)[0]
     row = int(rows[np.argmax(bad)] if sp.issparse(x) else rows[0])
     column = int(x.indices[np.argmax(bad)] if sp.issparse(x) else np.nonzero(bad)[1][0])

@@ -306,7 +306,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
             X = X.detach().cpu().numpy()
         sparse = "csr" if self.model == "bernoulli" else False
         x = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=np.float64, ensure_all_finite=False)
-        require_finite(x, getattr(self, "feature_names_in_", None))
+        require_finite(x, getattr(self, "feature_names_in_", None), np.finfo(np.float64).max)
         if self.model == "gaussian":
             return x
         if self.binarize is not None:
