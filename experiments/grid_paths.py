@@ -273,7 +273,7 @@ def page(record: dict[str, Any]) -> str:
     ]
     tables = []
     for task, title in TITLES.items():
-        lines = [_line(METHODS[method], found[task, method]) for method in METHODS if (task, method) in found]
+        lines = [_line(found[task, method], settings["seeds"]) for method in METHODS if (task, method) in found]
         if lines:
             tables.append(f"**{title}**\n\n{markdown(HEAD, lines)}")
     return f"""## Shortest paths in a grid
@@ -334,9 +334,10 @@ _SHOWN = (
 )
 
 
-def _line(name: str, row: Case) -> list[str]:
+def _line(row: Case, seeds: int) -> list[str]:
+    few = "" if row["seeds"] == seeds else f" (seeds so far: {row['seeds']})"
     weight = row["weight"] if row["method"] in WEIGHTED else ""
-    return [name, weight, *(percent(row, measure) for measure in _SHOWN)]
+    return [METHODS[row["method"]] + few, weight, *(percent(row, measure) for measure in _SHOWN)]
 
 
 def _named(row: Case) -> str:

@@ -60,6 +60,7 @@ METHODS = {
     "pl": "PL, the best board",
     ALL: "all cells labelled",
 }
+ASTRAY = 0.9  # share of cells right, decoded with the rules, below which a run went astray
 PRIORS = tuple(method for method in METHODS if method not in (NONE, ALL))
 
 
@@ -262,10 +263,21 @@ the value read in a cell, by itself and given the rules:
 * With {least} boards they are {"close to each other" if first["cells"] - last["cells"] < 0.03 else "apart"}:
   {percent(last, "cells")} % (*{METHODS[last["method"]]}*) to
   {percent(first, "cells")} % (*{METHODS[first["method"]]}*).
+* Runs that go astray, with less than {100 * ASTRAY:.0f} % of cells right even when decoded (digits are exchanged, and
+  boards valid but wrong), of all with boards: {_astray(record["runs"])}.
 * Every board decoded with the rules is valid: {"met" if not invalid else f"missed in {invalid} runs"}. Decoding alone
   takes a network that learned without rules from {percent(without, "whole")} % to
   {percent(without, "rules_whole")} % of whole boards.
 """
+
+
+def _astray(runs: Sequence[Case]) -> str:
+    """How many runs of each prior ended at a wrong reading that the rules cannot mend."""
+    parts = []
+    for method in PRIORS:
+        cells = [run["rules_cells"] for run in runs if run["method"] == method]
+        parts.append(f"*{METHODS[method]}* {sum(share < ASTRAY for share in cells)} of {len(cells)}")
+    return "; ".join(parts)
 
 
 def _extremes(found: dict[tuple[int, str], Case], boards: int) -> tuple[Case, Case]:

@@ -183,7 +183,8 @@ def test_the_weight_is_chosen_by_the_validation_rows_of_the_first_seed() -> None
 def test_the_page_says_what_is_met() -> None:
     made = record()
     told = grid_paths.page(made)
-    assert "| DP, T = 2 | 1 | 41.0 ± 1.0 |" in told
+    assert "| DP, T = 2 (seeds so far: 2) | 1 | 41.0 ± 1.0 |" in told
+    assert "| DP, T = 2 | 1 | 41.0 ± 1.0 |" in grid_paths.page({**made, "settings": made["settings"] | {"seeds": 2}})
     assert "missed. 41.0 ± 1.0 % by *DP, T = 2* (the published network, all labels); 0 of 22 rows" in told
     assert "reach it, and so does decoding without learning." in told
     assert "which walking along its edges tells: met" in told

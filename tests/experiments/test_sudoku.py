@@ -99,6 +99,7 @@ def test_the_page_tells_of_each_number_of_boards() -> None:
     assert "| PL, the best board | 50.1 ± 0.1 | 98.1 ± 0.1 |" in told
     assert "* Cells read right without rules 60.1 ± 0.1 %, with 300 boards between 98.1 ± 0.1 %" in told
     assert "With 5 boards they are apart:\n  50.1 ± 0.1 % (*PL, the best board*)" in told
+    assert "*DP, T = 10* 2 of 4; *PL, the best board* 2 of 4." in told
     assert "Every board decoded with the rules is valid: met." in told
     made["runs"][0]["rules_valid"] = 0.9
     assert "missed in 1 runs" in sudoku.page(made)

@@ -297,8 +297,8 @@ def test_two_gaussians_are_drawn_to_scale(page: Page) -> None:
     page.open(tab="gaussians")
     page.shows("#spread", "= 4.000")
     page.slide("#separation", 3)
-    page.slide("#variance", 0.5)
     page.slide("#pi", 0.6)
+    page.slide("#variance", 0.5)  # last, since s tells when its answer is drawn, and π does not change s
     page.shows("#spread", "= 18.000")
     said = gaussians({"separation": 3.0, "variance": 0.5, "pi": 0.6})
     page.until("return document.querySelectorAll('.chart').length === 3")
