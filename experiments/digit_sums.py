@@ -33,9 +33,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from ledger import Case, Ledger, load, markdown, percent, summary
+from ledger import Case, Ledger, calibration_error, load, markdown, percent, summary
 from numpy.typing import NDArray
-from peers import calibration_error
 from torch import Tensor, nn
 
 from dssl import DeterministicPrior, ExclusivityPrior, LabelSpace, Objective, PseudoLabelPrior

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 from grid import EDGE_COLUMNS, Rows, by_degree, draw, free, is_path, paths, read
-from ledger import Case, Ledger, markdown, percent, summary
+from ledger import Case, Ledger, calibration_error, markdown, percent, summary
 from torch import Tensor, nn
 
 from dssl.priors import DeterministicPrior, ExclusivityPrior, Prior, PseudoLabelPrior, TNormPrior
@@ -206,13 +206,6 @@ def measure(network: nn.Module, rows: Rows) -> dict[str, float]:
         out[f"{name}edges"] = float(hits.float().mean())
         out[f"{name}calibration"] = calibration_error(confidence.flatten().numpy(), hits.flatten().numpy())
     return {name: round(value, 5) for name, value in out.items()}
-
-
-def calibration_error(confidence: np.ndarray, hits: np.ndarray, levels: int = 10) -> float:
-    """Expected calibration error Σ (n_b / n) |right_b − confidence_b| over equal levels of confidence (Guo et al.)."""
-    place = np.minimum((confidence * levels).astype(int), levels - 1)
-    gaps = [abs(float((hits[place == level] - confidence[place == level]).sum())) for level in range(levels)]
-    return sum(gaps) / len(confidence)
 
 
 # ---- records ----

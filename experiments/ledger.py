@@ -135,6 +135,13 @@ def summary(runs: Sequence[Case], *, by: Sequence[str], of: Sequence[str]) -> li
     return rows
 
 
+def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
+    """Expected calibration error Σ_b (n_b / n) |right_b − confidence_b| (Guo et al. 2017)."""
+    place = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = np.bincount(place, weights=right - confidence, minlength=bins)
+    return float(np.abs(gaps).sum() / len(confidence))
+
+
 def load(name: str, folder: Path = RESULTS) -> dict[str, Any]:
     """The stored record of an experiment."""
     return json.loads((folder / f"{name}.json").read_text())

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from defaults import Arrays, split
 from defaults import read as read_plain
-from ledger import KEPT, Case, Ledger, load, markdown, percent, summary
+from ledger import KEPT, Case, Ledger, calibration_error, load, markdown, percent, summary
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
@@ -155,13 +155,6 @@ def held_right(model: Any, x: NDArray[Any], y: NDArray[Any], folds: int, seed: i
 
 
 # ---- measures ----
-
-
-def calibration_error(confidence: NDArray[Any], right: NDArray[Any], bins: int = 10) -> float:
-    """Expected calibration error Σ_b (n_b / n) |right_b − confidence_b| (Guo et al. 2017)."""
-    place = np.minimum((confidence * bins).astype(int), bins - 1)
-    gaps = np.bincount(place, weights=right - confidence, minlength=bins)
-    return float(np.abs(gaps).sum() / len(confidence))
 
 
 def measures(model: Any, x: NDArray[Any], truth: NDArray[Any], least: float) -> Case:

@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from grid_paths import calibration_error
-from ledger import Case, Ledger, markdown, percent, summary
+from ledger import Case, Ledger, calibration_error, markdown, percent, summary
 from torch import Tensor, nn
 
 from dssl.logic.space import LabelSpace

@@ -131,12 +131,6 @@ def test_drawn_inputs_have_a_path_and_no_label() -> None:
 # ---- measures ----
 
 
-def test_calibration_is_the_mean_gap_weighted_by_level() -> None:
-    confidence, hits = np.array([0.95, 0.95, 0.55, 1.0]), np.array([True, False, True, True])
-    # level .9 to 1: 2.9 sure, 2 right; level .5 to .6: .55 sure, 1 right
-    assert grid_paths.calibration_error(confidence, hits) == pytest.approx((0.9 + 0.45) / 4)
-
-
 def test_an_even_network_decodes_to_a_shortest_path() -> None:
     rows = grid.rows_of(["0-1-2,0-2,12-3-15-1,12-3-4-18", "12,0-5,0-15", ",0-5,0-15,12-3"])
     found = grid_paths.measure(grid_paths.Constant(), rows)

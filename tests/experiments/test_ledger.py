@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from ledger import Case, Ledger, load, markdown, percent, summary
+from ledger import Case, Ledger, calibration_error, load, markdown, percent, summary
 
 
 @dataclass(frozen=True)
@@ -111,3 +112,11 @@ def test_means_and_their_errors() -> None:
 def test_stored_records_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps({"runs": []}))
     assert load("x", tmp_path) == {"runs": []}
+
+
+def test_calibration_error_by_hand() -> None:
+    confidence = np.array([0.95, 0.95, 0.55, 1.0])
+    right = np.array([True, False, True, True])
+    # bins .9–1: three rows, right 2, confidence 2.9; .5–.6: one row, right 1, confidence .55
+    assert calibration_error(confidence, right) == pytest.approx((abs(2 - 2.9) + abs(1 - 0.55)) / 4)
+    assert calibration_error(np.ones(3), np.ones(3)) == 0

@@ -13,7 +13,6 @@ from peers import (
     OURS,
     PEERS,
     Settings,
-    calibration_error,
     cases_of,
     counted,
     dealt,
@@ -112,14 +111,6 @@ def test_every_peer_scales_and_has_a_grid() -> None:
 
 
 # ---- measures ----
-
-
-def test_calibration_error_by_hand() -> None:
-    confidence = np.array([0.95, 0.95, 0.55, 1.0])
-    right = np.array([True, False, True, True])
-    # bins .9–1: three rows, right 2, confidence 2.9; .5–.6: one row, right 1, confidence .55
-    assert calibration_error(confidence, right) == pytest.approx((abs(2 - 2.9) + abs(1 - 0.55)) / 4)
-    assert calibration_error(np.ones(3), np.ones(3)) == 0
 
 
 class Fixed:
