@@ -50,7 +50,11 @@ reproduce: $(VENV)/bench
 	$(BIN)/dssl reproduce combination --sets mnist
 	$(BIN)/dssl reproduce combination --sets cifar10
 	$(BIN)/dssl reproduce combination --sets "mnist, long"
+	$(BIN)/dssl reproduce hierarchies
+	$(BIN)/dssl reproduce grid_paths
+	$(BIN)/dssl reproduce zoo
 	$(BIN)/dssl reproduce digit_sums
+	$(BIN)/dssl reproduce sudoku
 	$(BIN)/dssl reproduce peers
 	$(BIN)/dssl reproduce evidence
 

@@ -76,11 +76,11 @@ class Settings:
             "mnist, long": Task(
                 100,
                 0,
-                4000,
-                ("fixmatch",),
+                3000,
+                ("remixmatch",),
                 "digits",
                 _SMALL | {"unlabelled_batch": 200},
-                only=("fixmatch", "deterministic + fixmatch"),
+                only=("remixmatch", "deterministic + remixmatch"),
             ),
         }
     )

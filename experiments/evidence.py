@@ -17,7 +17,17 @@ from pathlib import Path
 from ledger import KEPT, RESULTS, Case, load, markdown
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
-PARTS = ("table2", "paper_figures", "combination", "digit_sums", "peers")
+PARTS = (
+    "table2",
+    "paper_figures",
+    "combination",
+    "hierarchies",
+    "grid_paths",
+    "zoo",
+    "digit_sums",
+    "sudoku",
+    "peers",
+)
 
 
 def heading() -> str:

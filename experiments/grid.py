@@ -20,7 +20,7 @@ from torch import Tensor
 from dssl.circuits.circuit import Circuit
 from dssl.logic.space import LabelSpace
 
-SURE = 50.0  # the logit of what is known
+SURE = 1e4  # the logit of what is known: no network outweighs it
 
 
 # ---- the grid: node v = 4·row + column ----
