@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench reproduce fuzz audit docs clean
+.PHONY: demo test check coverage bench reproduce fuzz attack mutants audit docs clean
 
 $(VENV)/base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -24,6 +24,10 @@ $(VENV)/fuzz: pyproject.toml constraints.txt $(VENV)/dev
 	$(PIP) install -c constraints.txt -e ".[fuzz]"
 	touch $@
 
+$(VENV)/mutation: pyproject.toml constraints.txt $(VENV)/dev
+	$(PIP) install -c constraints.txt -e ".[mutation]"
+	touch $@
+
 $(VENV)/docs: pyproject.toml constraints.txt $(VENV)/base
 	$(PIP) install -c constraints.txt -e ".[docs]"
 	touch $@
@@ -38,6 +42,9 @@ check: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+coverage: $(VENV)/dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
 
 bench: $(VENV)/bench
 	for name in compile evaluate priors training; do $(BIN)/python benchmarks/$$name.py || exit 1; done
@@ -60,6 +67,12 @@ reproduce: $(VENV)/bench
 
 fuzz: $(VENV)/fuzz
 	$(BIN)/python fuzz/run.py --minutes 10
+
+attack: $(VENV)/dev
+	for name in precision threads kills load; do OMP_NUM_THREADS=1 $(BIN)/python attacks/$$name.py || exit 1; done
+
+mutants: $(VENV)/mutation
+	$(BIN)/python attacks/mutants.py
 
 audit: $(VENV)/dev
 	$(PIP) install pip-audit

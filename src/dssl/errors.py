@@ -1,4 +1,4 @@
-"""The two errors users meet. Each states the fact, shows the input and names the remedy."""
+"""The errors users meet: of rules, of data, of files. Each states the fact, shows the input and names the remedy."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ class RuleError(ValueError):
 
 class DataError(ValueError):
     """Something is wrong with labels or data: the fact, the rows or columns, the remedy."""
+
+
+class WriteError(OSError, DataError):
+    """A file cannot be written: which, why, the remedy. `errno` is the system's."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 _SHOWN = 100

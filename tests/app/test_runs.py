@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,18 @@ def test_giving_up_leaves_things_as_they_were(tmp_path: Path) -> None:
     assert names(tmp_path / "run") == ["model", "run.json"]
 
 
+def test_giving_up_on_a_disk_that_can_only_be_read_hides_no_other_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    folder = RunFolder.open(tmp_path / "run", IDENTITY, overwrite=False)
+    monkeypatch.setattr(os, "rename", refuse)
+    folder.give_up()
+    assert names(tmp_path / "run") == ["checkpoint"]
+
+
 def test_another_run_is_not_resumed(tmp_path: Path) -> None:
     RunFolder.open(tmp_path / "run", IDENTITY, overwrite=False)
     with pytest.raises(DataError, match="started otherwise:\n  steps: 5 there, 6 here\nResume"):
@@ -80,6 +94,20 @@ def test_what_is_there_is_refused(tmp_path: Path) -> None:
         refuse_taken(tmp_path / "own", overwrite=True)
     with pytest.raises(DataError, match="is a file"):
         refuse_taken(tmp_path / "own" / "file", overwrite=True)
+
+
+def test_what_a_killed_run_left_is_not_taken_for_somebodys_files(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / ".checkpoint.0123abcd.dssl-partial").mkdir(parents=True)  # it was killed while it made the folder ready
+    refuse_taken(run, overwrite=False)
+    RunFolder.open(run, IDENTITY, overwrite=False)
+    assert names(run) == ["checkpoint"]
+    assert names(run / "checkpoint") == ["run.json"]
+    finished(run)
+    run.rename(tmp_path / ".run.0123abcd.dssl-old")  # between two renames, where a system cannot swap folders
+    with pytest.raises(DataError, match="holds a finished run"):
+        RunFolder.open(run, IDENTITY, overwrite=False)
+    assert names(tmp_path) == ["run"]
 
 
 def test_models_of_runs(tmp_path: Path) -> None:

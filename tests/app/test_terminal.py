@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -33,6 +34,20 @@ def test_machines_get_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == {"path": "run", "label": "é", "warnings": ["odd"]}
 
 
+def test_rows_are_counted_at_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    parts = [[1] * 8192, [1] * 10]
+    for screen, shown in ((Screen(), True), (io.StringIO(), False)):
+        monkeypatch.setattr("sys.stderr", screen)
+        assert list(Terminal().counted(parts)) == parts
+        assert ("8,202 rows" in screen.getvalue()) == shown
+        assert list(Terminal(quiet=True).counted(parts)) == parts
+    monkeypatch.undo()
+
+
 def test_errors_of_files_name_them_and_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "animals.csv").write_text("")
     error = FileNotFoundError(2, "No such file or directory", str(tmp_path / "animal.csv"))
@@ -41,6 +56,9 @@ def test_errors_of_files_name_them_and_the_nearest(tmp_path: Path) -> None:
         "Did you mean 'animals.csv'? Check the path and its permissions."
     )
     assert error_text(OSError("odd")) == "odd"
+    assert error_text(OSError(28, "No space left on device")) == (
+        "the output cannot be written: No space left on device\nFree some space, and run the same again."
+    )
 
 
 def test_errors_of_rules_name_their_file() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -76,15 +75,23 @@ def test_a_failed_write_leaves_nothing(place: Path, monkeypatch: pytest.MonkeyPa
     assert list(place.iterdir()) == []
 
 
-def test_files_of_processes_long_gone_are_removed(place: Path) -> None:
+def test_files_of_processes_that_are_gone_are_removed(place: Path) -> None:
     place.mkdir()
-    old, new = place / "old.tmp", place / "new.tmp"
-    old.touch()
-    new.touch()
-    os.utime(old, (time.time() - 7200,) * 2)
+    left = place / f".{'b' * 64}.npz.0123abcd.dssl-partial"
+    left.touch()
     cache.save("a" * 64, ARRAYS)
-    assert not old.exists()
-    assert new.exists()
+    assert not left.exists()
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("DSSL_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    cache.save("a" * 64, ARRAYS)
+    assert cache.load("a" * 64) is None
 
 
 def test_the_key_follows_the_content() -> None:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import oracle
+from dssl.circuits import compiler
 from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
 from dssl.circuits.compiler import BudgetError, Progress, compile_constraints
 from dssl.logic.constraints import Constraints, Sum
@@ -242,8 +243,8 @@ def random_cnf(seed: int) -> tuple[int, list[list[int]]]:
     random = np.random.default_rng(seed)
     n = int(random.integers(10, 35))
     clauses = []
-    for _ in range(int(n * random.uniform(1.5, 3.5))):
-        chosen = random.choice(n, size=random.integers(1, 5), replace=False) + 1
+    for _ in range(int(n * random.uniform(1.0, 3.0))):
+        chosen = random.choice(n, size=random.integers(2, 5), replace=False) + 1
         clauses.append([int(v) if random.random() < 0.5 else -int(v) for v in chosen])
     return n, clauses
 
@@ -257,6 +258,13 @@ def test_counts_equal_those_of_a_second_counter(seed: int) -> None:
     counter.new_vars(n)
     counter.add_clauses(clauses)
     assert count_models(compiled(cnf(n, clauses))) == counter.count()
+
+
+def test_random_clauses_are_not_all_contradictions() -> None:
+    """Or the comparison above, and those below, would be of nothing with nothing."""
+    circuits = [compiled(cnf(*random_cnf(seed))) for seed in range(30)]
+    assert sum(circuit.edges > 50 for circuit in circuits) >= 20
+    assert all(circuits[seed].edges > 50 for seed in (3, 5))
 
 
 def read_dimacs(path: Path) -> tuple[int, list[list[int]]]:
@@ -362,6 +370,24 @@ def test_progress_prints_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert "decisions" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("progress", "wait_s", "lines"), [(False, 0.0, 0), (True, 0.0, 1), (True, 1e9, 0)])
+def test_progress_is_told_if_asked_for_and_now_and_then(
+    progress: bool, wait_s: float, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compiler, "_REPORT_S", wait_s)
+    with pytest.raises(BudgetError):
+        compiled(hard(), progress=progress, budget_nodes=5000)
+    assert bool(capsys.readouterr().err) == bool(lines)
+    heard: list[Progress] = []
+    with pytest.raises(BudgetError):
+        compiled(hard(), progress=heard.append, budget_nodes=5000)
+    assert bool(heard) == (wait_s == 0)
+    for first, second in itertools.pairwise(heard):
+        assert first.seconds <= second.seconds
+        assert first.decisions <= second.decisions
+        assert first.nodes <= second.nodes <= 5000
+
+
 def test_what_cannot_be_is_a_single_false_node() -> None:
     for constraints in (cnf(1, [[1], [-1]]), cnf(1, [[]]), binaries(1, [Sum((1,), (1,), ((2, 3),))])):
         circuit = compiled(constraints)
@@ -382,6 +408,16 @@ def test_the_cache_gives_the_same_circuit(tmp_path: Path, monkeypatch: pytest.Mo
     second = compile_constraints(constraints, names_of(constraints))
     for field in ("kind", "literal", "ptr", "child", "starts", "categorical"):
         assert np.array_equal(getattr(first, field), getattr(second, field))
+
+
+def test_what_is_quick_or_not_to_be_cached_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSSL_CACHE", str(tmp_path))
+    constraints = cnf(*random_cnf(3))
+    monkeypatch.setattr("dssl.circuits.compiler.WORTH_KEEPING_S", 1e9)
+    compile_constraints(constraints, names_of(constraints))
+    monkeypatch.setattr("dssl.circuits.compiler.WORTH_KEEPING_S", 0.0)
+    compile_constraints(constraints, names_of(constraints), cache=False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_same_constraints_give_the_same_circuit() -> None:

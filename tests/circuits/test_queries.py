@@ -16,6 +16,7 @@ from dssl.circuits import layered, queries
 from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
 from dssl.errors import DataError
 from dssl.logic.constraints import Constraints
+from dssl.logic.space import LabelSpace
 
 seeds = st.integers(0, 2**32 - 1)
 many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -163,6 +164,20 @@ def test_any_leading_shape_and_strides():
     assert queries.marginals(circuit, pos, neg).shape == (4, 3, 5)
     assert queries.top_k(circuit, pos, neg, 2)[0].shape == (4, 3, 2, 5)
     assert queries.sample(circuit, pos[0, 0], neg[0, 0], 7).shape == (7, 5)
+    assert queries.sample(circuit, pos, neg, 0).shape == (0, 4, 3, 5)
+    label, weight = queries.mpe(circuit, pos, neg)
+    for at in ((), (2,), (2, 1)):
+        one, heaviest = queries.mpe(circuit, pos[at], neg[at])
+        assert torch.equal(one, label[at])
+        assert torch.equal(heaviest, weight[at])
+
+
+def test_weights_of_two_precisions_are_taken_as_the_finer():
+    circuit = parity(4)
+    pos, neg = torch.randn(2, 3, 4)
+    found = queries.log_wmc(circuit, pos, neg.double())
+    assert found.dtype == torch.float64
+    assert torch.equal(found, queries.log_wmc(circuit, pos.double(), neg.double()))
 
 
 def test_weights_broadcast_and_gradients_find_their_way_back():
@@ -227,6 +242,14 @@ def test_circuits_without_nodes():
         torch.testing.assert_close(queries.log_wmc(circuit, pos, neg), expected)
 
 
+def test_a_circuit_without_columns_has_derivatives_of_every_order():
+    circuit = circuit_of([(TRUE, 0, ())], [])
+    for query in (queries.log_wmc, queries.marginals, queries.entropy):
+        pos, neg = (x.requires_grad_() for x in torch.zeros(2, 3, 0, dtype=torch.float64))
+        grads = torch.autograd.grad(query(circuit, pos, neg).sum(), (pos, neg), create_graph=True)
+        assert [tuple(grad.shape) for grad in grads] == [(3, 0), (3, 0)]
+
+
 def test_samples_have_the_right_frequencies():
     constraints = Constraints((2, 3, 2, 2), (False, True, False, False), ((0, 3), (1, 5, 2), (3, 6)), (), 4)
     circuit, rows = naive_circuit(constraints), oracle.valid_columns(constraints)
@@ -276,6 +299,7 @@ def test_the_gradient_of_the_heaviest_weight_is_its_label():
         (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3), r"log_pos is torch\.int64.*float\(\)"),
         (torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.float16), r"log_neg is torch\.float16"),
         (torch.zeros(2, 4), torch.zeros(2, 3), r"log_pos has shape \(2, 4\).*3 columns"),
+        (torch.zeros(2, 3), torch.zeros(2, 2), r"log_neg has shape \(2, 2\).*3 columns"),
         (torch.zeros(()), torch.zeros(3), r"log_pos has shape \(\)"),
         (torch.zeros(2, 3), torch.zeros(4, 3), "do not broadcast"),
     ],
@@ -286,6 +310,45 @@ def test_wrong_weights_are_named(pos, neg, match):
             query(parity(3), pos, neg)
     with pytest.raises(DataError, match="k = 0"):
         queries.top_k(parity(3), torch.zeros(3), torch.zeros(3), 0)
+    with pytest.raises(DataError, match="n = -1"):
+        queries.sample(parity(3), torch.zeros(3), torch.zeros(3), -1)
+
+
+def test_rows_without_a_valid_label_are_named_and_after_ten_only_hinted_at():
+    circuit = parity(3)
+    for rows, where in ((1, "rows 0."), (10, f"rows {', '.join(map(str, range(10)))}. "), (11, ", 8, 9, …. ")):
+        pos, neg = torch.full((2, rows, 3), -math.inf)
+        for query in (queries.log_wmc, queries.mpe, queries.sample):
+            with pytest.raises(DataError) as caught:
+                query(circuit, pos, neg, **({} if query is queries.sample else {"strict": True}))
+            assert where in str(caught.value)
+    with pytest.raises(DataError, match="with the weights given"):  # there is but one row
+        queries.log_wmc(circuit, pos[0], neg[0], strict=True)
+
+
+def test_gradients_of_a_batch_too_large_for_one_grain():
+    circuit, rows = parity(4), 1 + queries._GRAIN // 4
+    weights = torch.randn(2, rows, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    weights[:, 5] = -math.inf  # a row without a valid label
+    scale = torch.linspace(-1, 2, rows, dtype=torch.float64)
+    mu = queries.marginals(circuit, *weights)
+    for wanted in ((True, True), (True, False), (False, True)):
+        pos, neg = (x.clone().requires_grad_(w) for x, w in zip(weights, wanted))
+        value = queries.log_wmc(circuit, pos, neg)
+        grads = torch.autograd.grad(value, [x for x in (pos, neg) if x.requires_grad], scale)
+        expected = [g for g, w in zip((mu * scale[:, None], (1 - mu) * scale[:, None]), wanted) if w]
+        for found, right in zip(grads, expected):
+            assert not found[5].any()
+            torch.testing.assert_close(found, right.index_fill(0, torch.tensor([5]), 0.0))
+
+
+def test_k_best_in_steps_equals_all_at_once(monkeypatch):
+    circuit = parity(5)
+    pos, neg = torch.randn(2, 7, 5, dtype=torch.float64)
+    labels, weight = queries.top_k(circuit, pos, neg, 4)
+    monkeypatch.setattr(queries, "_HELD", 60)  # two rows a step
+    assert torch.equal(queries.top_k(circuit, pos, neg, 4)[0], labels)
+    assert torch.equal(queries.top_k(circuit, pos, neg, 4)[1], weight)
 
 
 def test_other_devices_take_the_layered_route():
@@ -293,3 +356,41 @@ def test_other_devices_take_the_layered_route():
     pos, neg = torch.empty(2, 5, 3, device="meta")
     assert queries.log_wmc(circuit, pos, neg).shape == (5,)
     assert queries.log_wmc(circuit, pos, neg).device.type == "meta"
+
+
+@pytest.mark.parametrize("name", ["log_wmc", "marginals", "entropy", "top_k", "sample"])
+def test_the_layered_query_answers_on_other_devices_and_only_there(name, monkeypatch):
+    answer, asked = torch.tensor([[0.0, -math.inf, 0.0]]), []
+
+    def layered_query(*arguments):
+        asked.append(arguments)
+        return (answer, answer.T) if name == "top_k" else answer
+
+    monkeypatch.setattr(layered, name, layered_query)
+    query = {"top_k": lambda *x, **y: queries.top_k(*x, 2, **y)}.get(name, getattr(queries, name))
+    circuit, weights = parity(4), torch.zeros(2, 3, 4)
+    query(circuit, *weights)
+    assert not asked
+    found = query(circuit, *weights.to("meta"))
+    assert len(asked) == 1
+    assert (found[0] if name == "top_k" else found) is answer
+    if name != "sample":
+        monkeypatch.setattr(layered, "log_wmc", lambda *arguments: answer[0])
+        with pytest.raises(DataError, match=r"rows 1\."):
+            query(circuit, *weights.to("meta"), strict=True)
+
+
+@pytest.mark.parametrize("column", range(5))
+def test_weights_that_are_nan_give_nan_in_their_row_and_nowhere_else(column):
+    circuit = LabelSpace("a: {x, y, z}\nb, c\na = x -> b\nb | c").compile()
+    pos, neg = torch.full((3, 5), -0.5), torch.full((3, 5), -0.7)
+    pos[1, column] = math.nan
+    for value in (
+        queries.log_wmc(circuit, pos, neg),
+        queries.entropy(circuit, pos, neg),
+        queries.mpe(circuit, pos, neg)[1],
+        queries.top_k(circuit, pos, neg, 2)[1].sum(-1),
+        layered.top_k(circuit, pos, neg, 2)[1].sum(-1),
+        queries.marginals(circuit, pos, neg).sum(-1),
+    ):
+        assert value.isnan().tolist() == [False, True, False]

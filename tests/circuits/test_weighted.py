@@ -36,6 +36,16 @@ def label_weights(model, rows, log_pos, log_neg):
     return log_pi + oracle.log_weights(rows, log_pos, log_neg)
 
 
+def test_another_type_does_not_keep_constants_of_the_former_one():
+    model = weighted(SPACE.compile()).float()
+    pos, neg = torch.full((1, SPACE.width), -0.3), torch.full((1, SPACE.width), -0.6)
+    model.log_wmc(pos, neg)  # makes the constants
+    wide = copy.deepcopy(model).double()
+    fresh = WeightedCircuit(model.choices, model.branches.detach().double())
+    assert torch.equal(wide.log_wmc(pos.double(), neg.double()), fresh.log_wmc(pos.double(), neg.double()))
+    assert abs(float(wide.log_phi.detach().exp()[wide.owner == 0].sum()) - 1) < 1e-15
+
+
 @settings(deadline=None, max_examples=30)
 @given(constraint_sets(soft=1, choices=200), st.integers(0, 99), st.booleans())
 def test_answers_against_enumeration(constraints, seed, learn):

@@ -82,6 +82,10 @@ def test_on_partial_rows_what_is_sure_holds_for_every_completion(drawn: Drawn, d
         (Count("=", 1, (a, b, c)), {"a": True}, False, False),
         (Compare(((1, "a"), (1, "b")), "<=", ((1, "c"),)), {"a": True, "b": True}, False, True),
         (Compare(((1, "a"),), "!=", ((2, "b"), (2, None))), {}, True, False),
+        (Compare(((1, "a"),), ">", ((0, None),)), {}, False, False),
+        (Compare(((1, "a"),), "<", ((1, None),)), {}, False, False),
+        (Compare(((1, "a"),), ">=", ((1, "b"),)), {"b": False}, True, False),
+        (Compare(((1, "a"),), "<", ((1, "b"),)), {"b": False}, False, True),
         (Truth(True), {}, True, False),
     ],
 )
@@ -98,6 +102,10 @@ def test_all_values_of_an_unknown_variable_are_a_tautology() -> None:
     x = Variable.choice("x", ["p", "q"])
     true, false = In("x", ("q", "p")).kleene(table([x], [{}]))
     assert (true.all(), false.any()) == (True, False)
+    for value in "pq":
+        true, false = In("x", (value,)).kleene(table([x], [{}, {"x": "p"}, {"x": "q"}]))
+        assert true.tolist() == [False, value == "p", value == "q"]
+        assert false.tolist() == [False, value == "q", value == "p"]
 
 
 # ---- printing ----
@@ -116,6 +124,11 @@ def test_all_values_of_an_unknown_variable_are_a_tautology() -> None:
         (a.iff(b).iff(c), "a <-> b <-> c"),
         (a.iff(b.iff(c)), "a <-> (b <-> c)"),
         ((a >> b).iff(c), "a -> b <-> c"),
+        (a.iff(b >> c), "a <-> b -> c"),
+        (a.iff(b) >> c, "(a <-> b) -> c"),
+        (a >> b.iff(c), "a -> (b <-> c)"),
+        (And((a & b, c)), "(a & b) & c"),
+        (Xor((a, b ^ c)), "a ^ (b ^ c)"),
         (~(a & b), "!(a & b)"),
         (~~a, "!!a"),
         (~In("x", ("p",)), "x != p"),
@@ -184,6 +197,12 @@ def test_names_atoms_and_renaming() -> None:
     renamed = formula.rename({"a": "b", "b": "a", "y": "w"})
     assert str(renamed) == "b & x + 2*w <= 3 -> at_most(1, !a, z = p, true)"
     assert formula.map_atoms(lambda atom: atom) == formula
+
+
+def test_depth_counts_connectives_above_the_deepest_atom() -> None:
+    formulas = (a, Truth(True), ~a, a & b, ~(a & b), a & (b | ~c), (~(b >> c)).iff(a))
+    assert [formula.depth() for formula in formulas] == [0, 0, 1, 1, 2, 3, 3]
+    assert Count("<=", 1, (a, ~~b, c & a)).depth() == 3
 
 
 def test_formulas_are_values() -> None:

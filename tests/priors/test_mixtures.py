@@ -11,6 +11,8 @@ import torch
 import oracle
 from dssl.logic.space import LabelSpace
 from dssl.priors import DeterministicPrior
+from dssl.priors.blocks import Blocks
+from dssl.priors.mixtures import log_constant
 from priors.cases import SPACES, logits_of, weights_of
 
 
@@ -75,3 +77,11 @@ def test_samples_are_seeded():
     a, b, c = (q.sample(5, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
     assert torch.equal(a, b)
     assert not torch.equal(a, c)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 300])
+@pytest.mark.parametrize("power", [0.5, 10.0, 1e4])
+def test_the_constant_keeps_its_digits_where_gamma_is_huge(size, power):
+    blocks = Blocks(LabelSpace.classes([f"c{i}" for i in range(size)]))
+    found = log_constant(blocks, torch.tensor(power))
+    assert float(found) == pytest.approx(math.lgamma(power + size) - math.lgamma(power + 1), rel=1e-6, abs=1e-6)

@@ -19,6 +19,7 @@ from dssl.priors import (
     SpikePrior,
     WeightedLabels,
 )
+from dssl.priors.relaxations import CountingPrior
 from priors.cases import RULED, SPACES, evidence_of, logits_of, make, smoothstep
 
 every_space = pytest.mark.parametrize("space", SPACES)
@@ -93,9 +94,15 @@ def test_scale_and_objective():
         q = DeterministicPrior(space, 4.0, scale=scale, objective="q")
         torch.testing.assert_close(q(z), log_q.exp() / by)
         torch.testing.assert_close(q.log_prob(z), log_q)
-    for option in ({"scale": "t"}, {"objective": "p"}, {"power": 0.0}, {"power": math.nan}, {"learn_power": True}):
-        with pytest.raises(ValueError):
+    for option in ({"scale": "t"}, {"objective": "p"}):
+        with pytest.raises(ValueError, match="choose one of"):
             DeterministicPrior(space, **option)
+    for power in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="power must be a positive number"):
+            DeterministicPrior(space, power)
+    for option in ({}, {"normalised": True}, {"scale": "none"}):
+        with pytest.raises(ValueError, match="learn_power=True needs normalised=True and scale='none'"):
+            DeterministicPrior(space, learn_power=True, **option)
 
 
 def test_power_can_be_scheduled_and_learned():
@@ -135,16 +142,38 @@ def test_exclusivity_without_rules_says_that_binaries_give_no_signal():
     q(z).sum().backward()
     np.testing.assert_allclose(q(z).detach(), 0, atol=1e-12)
     np.testing.assert_allclose(z.grad, 0, atol=1e-12)
-    with pytest.warns(UserWarning, match="2 variables that are binary"):
+    with pytest.warns(UserWarning, match="2 variables that are binary") as told:
         ExclusivityPrior(SPACES["mix"])
+    assert [warning.filename for warning in told] == [__file__]  # the line that made the prior, not one of ours
 
 
 def test_a_spike_must_be_0_at_0_and_1_at_1():
     SpikePrior(SPACES["mix"], lambda t, rest: 3 * t - torch.logaddexp(3 * t, 3 * rest))
     with pytest.raises(ValueError, match=r"g\(0\) = 0.*has 0 and 0.5"):
         SpikePrior(SPACES["mix"], lambda t, rest: t - math.log(2))
+    with pytest.raises(ValueError, match=r"has 0 and 2"):
+        SpikePrior(SPACES["mix"], lambda t, rest: t + math.log(2))
+    with pytest.raises(ValueError, match=r"has 0.5 and 1"):
+        SpikePrior(SPACES["mix"], lambda t, rest: torch.log1p(t.exp()) - math.log(2))
     with pytest.raises(ValueError, match="nan"):
         SpikePrior(SPACES["mix"], lambda t, rest: t - rest + rest)
+    with pytest.raises(TypeError, match="spike"):
+        CountingPrior(SPACES["mix"])  # type: ignore[abstract]
+
+
+def test_entropy_where_evidence_leaves_no_value():
+    space = SPACES["classes"]
+    z = logits_of(space, 2).requires_grad_()
+    known = torch.full((2, space.width), math.nan)
+    known[0] = 0.0
+    log_q = EntropyPrior(space)(z, known)
+    log_q.sum().backward()
+    theta = z.detach()[1].softmax(-1)
+    assert log_q[0] == 0
+    torch.testing.assert_close(log_q[1].detach(), (theta * theta.log()).sum())
+    assert not z.grad[0].any()
+    assert z.grad[1].any()
+    assert EntropyPrior(space, semantic=True)(z, known)[0] == -math.inf
 
 
 # ---- MATH §2 ----
@@ -327,3 +356,15 @@ def test_weighted_labels_stand_in_for_a_circuit():
     for prior in (EntropyPrior, ExclusivityPrior, PseudoLabelPrior, DeterministicPrior):
         found = prior(space, circuit=WeightedLabels(space, labels))(z)
         torch.testing.assert_close(found, prior(space)(z))
+
+
+def test_weighted_labels_are_the_only_ones_counted_as_circuit_or_as_weights():
+    space = SPACES["rule"]
+    labels = oracle.valid_columns(space.constraints)[:2, : space.width]
+    z = logits_of(space, 4)
+    table = WeightedLabels(space, labels, [0.3, 0.7])
+    log_theta = [np.where(labels, *oracle.log_literals(space.variables, row)).sum(-1) for row in z]
+    expected = [np.logaddexp.reduce(np.log([0.3, 0.7]) + 5 * row) for row in log_theta]
+    for given in ({"circuit": table}, {"weights": table}):
+        np.testing.assert_allclose(DeterministicPrior(space, 5.0, **given).log_prob(z), expected, rtol=1e-6)
+        assert DeterministicPrior(space, 5.0, **given).log_weights is None

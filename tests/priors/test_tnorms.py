@@ -136,3 +136,11 @@ def test_misfits_are_refused():
         TNormPrior(SPACES["rule"], "fuzzy")
     with pytest.raises(ValueError, match="has none"):
         TNormPrior(SPACES["mix"])
+
+
+@pytest.mark.parametrize("logic", FUZZY)
+def test_nan_is_not_mistaken_for_false(logic):
+    z = torch.tensor([[1.0, 2.0, -1.0], [1.0, math.nan, -1.0]])
+    for rules in ("a | b", "at_least(2, a, b, c)", "a -> b"):
+        out = TNormPrior(LabelSpace(f"a, b, c\n{rules}"), logic)(z)
+        assert out.isnan().tolist() == [False, True]

@@ -14,6 +14,7 @@ import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -151,6 +152,15 @@ def test_gaps_in_features_are_refused_with_a_remedy() -> None:
     with pytest.raises(DataError, match=r"row 3, feature 2\n.*SimpleImputer"):
         quick().fit(x, y)
     assert make_pipeline(SimpleImputer(), quick(steps=2)).fit(x, y).predict(x).shape == (20, 3)
+
+
+def test_a_fit_that_fails_leaves_no_network_behind() -> None:
+    x, y = np.arange(8.0).reshape(4, 2), [0, 1, -1, -1]
+    model = DSSLClassifier(steps=3, network="linear", random_state=0).fit(x, y)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        model.set_params(augment=(lambda x: x * np.nan, None), consistency=None).fit(x, y)
+    with pytest.raises(NotFittedError):
+        model.predict(x)
 
 
 def test_matrices_with_unknown_entries() -> None:

@@ -203,6 +203,12 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpo
     assert sorted(p.name for p in tmp_path.iterdir()) == ["step-000000012.safetensors", "step-000000018.safetensors"]
 
 
+def test_no_checkpoint_is_promised_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(FloatingPointError) as stopped:
+        train(tiny_network(), Exploding(), tiny_data(), Settings(steps=60, checkpoint=tmp_path, checkpoint_every=50))
+    assert "checkpoint" not in str(stopped.value)
+
+
 class Cliff(TinyObjective):
     """A finite loss with a gradient that is not: √0."""
 
@@ -227,6 +233,26 @@ def test_weights_that_are_not_finite_never_reach_a_checkpoint(tmp_path: Path) ->
             Settings(steps=3, clip=None, checkpoint=tmp_path, checkpoint_every=1),
         )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gradient_that_is_not_finite_is_noticed_without_clipping_too() -> None:
+    network = tiny_network()
+    with pytest.raises(FloatingPointError, match="gradient is not finite at step 0"):
+        train(network, Cliff(), tiny_data(), Settings(steps=1, clip=None))
+    assert same_weights(network, tiny_network())
+
+
+def test_weights_that_overflow_in_the_last_step_are_not_handed_out() -> None:
+    settings = Settings(steps=1, optimizer="sgd", lr=3e38, clip=None, schedule="constant")
+    with pytest.raises(FloatingPointError, match=r"weights are not finite after step 1\nLower the learning rate"):
+        train(nn.Linear(6, 3), TinyObjective(), tiny_data(), settings)
+
+
+def test_a_first_score_that_is_no_number_does_not_stay_the_best() -> None:
+    scores = iter([float("nan"), 0.2, 0.1])
+    settings = Settings(steps=6, eval_every=2)
+    history = train(tiny_network(), TinyObjective(), tiny_data(), settings, validate=lambda network: next(scores))
+    assert (history.best_score, history.best_step) == (0.2, 4)
 
 
 # ---- resuming ----

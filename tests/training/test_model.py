@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -192,8 +193,8 @@ def test_a_failed_write_leaves_the_old_model(folder: Path, monkeypatch: pytest.M
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(saved.os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match=r"/animals/model.*' cannot be written: No space left.*\n.*Free some space"):
         save(quick().fit(X, Y), folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     assert not list(folder.parent.glob(".*"))

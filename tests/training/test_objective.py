@@ -13,6 +13,7 @@ import oracle
 from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
 from dssl.priors import DeterministicPrior, EntropyPrior
+from dssl.training.augmentation import Augmentation
 from dssl.training.consistency import VAT, Consistency, Look, MeanTeacher
 from dssl.training.data import ArrayData
 from dssl.training.matching import FixMatch
@@ -71,9 +72,10 @@ def test_excluded_values_and_candidate_sets():
     torch.testing.assert_close(objective(z, cat_or_trout).total, -torch.log(theta[0] + theta[2]))
     only_one_left = torch.tensor([[0.0, 0.0, NAN]])
     torch.testing.assert_close(objective(z, only_one_left).total, -torch.log(theta[2]))
-    for labels in (torch.tensor([[0.0, 0.0, 0.0]]),):
-        with pytest.raises(DataError, match=r"rows \[0\] leave no value"):
-            objective(z, labels)
+    with pytest.raises(DataError, match=r"rows \[0\] leave no value"):
+        objective(z, torch.tensor([[0.0, 0.0, 0.0]]))
+    with pytest.raises(DataError, match=r"rows \[0, 1, 2, 3, 4, 5, 6, 7, 8, 9\] leave no value"):
+        objective(z.expand(12, -1), torch.zeros(12, 3))
 
 
 def test_finite_and_accurate_at_huge_logits():
@@ -169,6 +171,10 @@ def test_partial_labels_that_contradict_the_rules_are_named():
     y = torch.tensor([[1.0, 1.0, NAN], [NAN, NAN, NAN]])
     with pytest.raises(DataError, match=r"1 partial labels contradict the rules.*\n.*space.check"):
         Objective(space, DeterministicPrior(space))(torch.zeros(2, 3), y)
+    space = LabelSpace.attributes(["legs", "fins", "wings", "tail"], "legs -> !fins")
+    y = torch.tensor([[NAN, NAN, NAN, NAN], [1.0, 1.0, 0.0, NAN], [1.0, 1.0, NAN, 1.0]])
+    with pytest.raises(DataError, match=r"2 partial labels .* the first is \[1\.0, 1\.0, 0\.0, nan\]"):
+        Objective(space, DeterministicPrior(space))(torch.zeros(3, 4), y)
 
 
 def test_it_learns_from_unlabelled_rows():
@@ -209,7 +215,13 @@ def test_labels_as_classes_indices_and_columns():
     encoded = torch.from_numpy(space.encode(records))
     found = as_columns(space, [[1, 2, -1, 0, -1]], torch.zeros(1, space.width))
     torch.testing.assert_close(found, encoded, equal_nan=True)
-    for y, message in (([0, 1], "do not fit"), ([0, 1, 3], "3 values, and an index is 3"), ([0, 1, -2], "index is -2")):
+    sequences = torch.tensor([[0, -1], [2, 1], [1, 1]])  # of two rows each
+    found = as_columns(CLASSES, sequences, torch.zeros(3, 2, 3))
+    torch.testing.assert_close(found[:, 0], as_columns(CLASSES, sequences[:, 0], z), equal_nan=True)
+    torch.testing.assert_close(found[:, 1], as_columns(CLASSES, sequences[:, 1], z), equal_nan=True)
+    found = as_columns(space, [[[1, 2, -1, 0, -1]] * 2] * 3, torch.zeros(3, 2, space.width))
+    torch.testing.assert_close(found, encoded.expand(3, 2, -1), equal_nan=True)
+    for y, message in (([0, 1], "do not fit"), ([0, 3, 4], "3 values, and an index is 3"), ([0, 1, -2], "index is -2")):
         with pytest.raises(DataError, match=message):
             as_columns(CLASSES, y, z)
 
@@ -293,6 +305,28 @@ def test_alignment_keeps_predictions_from_collapsing():
     assert share["aligned"] > 0.8
 
 
+def test_the_running_mean_and_the_target_move_by_a_hundredth():
+    space = SPACES["mix"]
+    given = torch.linspace(0.2, 0.8, space.width)
+    align = Alignment(space, given)
+    start, z = align.target.clone(), logits_of(space, 6).float()
+    y = torch.from_numpy(space.encode([{"legs": 1, "a": "x", "fins": 0, "b": "v", "c": "r"}] * 2)).float()
+    theta = torch.cat([v.softmax(-1).flatten(-2) for v in align.blocks.logits(z)], -1).mean(0)
+    seen = torch.cat([a.flatten(-2) for a in align.blocks.allowed(y)], -1)[0].float()
+    assert seen.sum() == len(space.variables)
+    align.move(z)
+    torch.testing.assert_close(align.mean, 0.99 * start + 0.01 * theta)
+    assert torch.equal(align.target, start)
+    align.move_target(y)
+    torch.testing.assert_close(align.target, 0.99 * start + 0.01 * seen)
+    before = align.mean.clone()
+    for nothing in (z[:0], y[:0]):
+        align.move(nothing)
+        align.move_target(nothing)
+    assert torch.equal(align.mean, before)
+    assert align.target.isfinite().all()
+
+
 def test_collapse_by_variable():
     space = SPACES["mix"]
     labels = torch.from_numpy(space.encode([{"legs": i % 2, "a": "xyz"[i % 3], "b": "u"} for i in range(6)]))
@@ -351,6 +385,9 @@ def test_what_consistency_needs_is_asked_for():
     objective = Objective(CLASSES, None, consistency=Given([1.0, 2.0]))
     with pytest.raises(ValueError, match=r"given: consistency terms look at rows again.*\n.*x=x, network=network"):
         objective(z, y)
+    for half in ({"x": z}, {"network": torch.nn.Identity()}):
+        with pytest.raises(ValueError, match="need x and the network"):
+            objective(z, y, **half)
     with pytest.raises(DataError, match="3 rows of x for 2 rows of logits"):
         objective(z, y, x=torch.zeros(3, 1), network=torch.nn.Identity())
     wrong = Given([1.0, 2.0])
@@ -359,6 +396,62 @@ def test_what_consistency_needs_is_asked_for():
         Objective(CLASSES, None, consistency=wrong)(z, y, x=z, network=torch.nn.Identity())
     with pytest.raises(ValueError, match="'vat' is no consistency term"):
         Objective(CLASSES, None, consistency="vat")  # type: ignore[arg-type]
+
+
+class Taught(Given):
+    """Given losses that also stand in for the supervised ones."""
+
+    name = "taught"
+    supervised = True
+
+
+def test_a_supervised_term_replaces_the_likelihood_of_complete_rows():
+    z, y = logits_of(CLASSES, 3).float(), torch.tensor([[1.0, 0.0, 0.0], [0.0, NAN, NAN], [NAN] * 3])
+    seen = {"x": z, "network": torch.nn.Identity()}
+    loss = Objective(CLASSES, None, consistency=Taught([5.0, 6.0, 7.0]))(z, y, **seen)
+    partial = -Objective(CLASSES, None).log_likelihood(z, y)[1]
+    torch.testing.assert_close(loss.parts["supervised"], (5.0 + partial) / 3)
+    assert float(loss.parts["taught"]) == pytest.approx((6.0 + 7.0) / 3)
+    with pytest.raises(ValueError, match="taught and taught_2 each replace the supervised loss"):
+        Objective(CLASSES, None, consistency=[Taught([]), Given([]), Taught([])])
+
+
+def test_batches_of_any_size_are_looked_at():
+    z = torch.zeros(300, 3)
+    loss = Objective(CLASSES, None, consistency=Given([1.0] * 300))(z, [-1] * 300, x=z, network=torch.nn.Identity())
+    assert float(loss) == 1.0
+
+
+def test_views_and_terms_are_told_of_the_data():
+    told = []
+
+    class View(Augmentation):
+        def prepare(self, data):
+            told.append(("view", data))
+
+    class Term(Given):
+        def prepare(self, space, network, data):
+            told.append((space, network, data))
+
+    network, data = torch.nn.Identity(), ArrayData(torch.zeros(4, 3), torch.full((4, 3), NAN))
+    Objective(CLASSES, None, consistency=Term([]), augment=(None, View())).prepare(network, data)
+    assert told == [(CLASSES, network, data), ("view", data)]
+
+
+def test_rules_are_compiled_once_for_all_batches():
+    animals = SPACES["rules and soft rules"]
+    z, y = torch.zeros(2, animals.width), torch.full((2, animals.width), NAN)
+    objective = Objective(animals, None, consistency=FixMatch())
+    objective(z, y, x=z, network=torch.nn.Identity())
+    guide = objective._guide
+    objective(z, y, x=z, network=torch.nn.Identity())
+    assert objective._guide is guide is not None
+    constrained = Objective(animals, None, consistency=FixMatch(), constrained=True)
+    constrained(z, y, x=z, network=torch.nn.Identity())
+    assert constrained._guide is constrained.circuit
+    plain = Objective(CLASSES, None, consistency=FixMatch())
+    plain(z[:, :3], y[:, :3], x=z, network=torch.nn.Linear(animals.width, 3))
+    assert plain._guide is None
 
 
 def test_rules_are_compiled_only_for_terms_that_ask():

@@ -170,6 +170,29 @@ def test_a_file_that_is_missing_names_the_places_and_the_way(tmp_path: Path, mon
         load_mulan("emotions")
 
 
+def test_an_archive_that_was_unpacked_in_part_is_unpacked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the batches those that are found are read: the last to be written must be the one that is looked for."""
+    archive = tmp_path / "archive.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name in ("test_batch.bin", "data_batch_2.bin", "data_batch_1.bin"):
+            (tmp_path / name).write_bytes(record(2))
+            tar.add(tmp_path / name, name)
+            (tmp_path / name).unlink()
+    real = published.files.write_whole
+
+    def killed(path: Path, data: bytes) -> None:
+        if len(list(tmp_path.iterdir())) == 3:
+            raise KeyboardInterrupt
+        real(path, data)
+
+    monkeypatch.setattr(published.files, "write_whole", killed)
+    with pytest.raises(KeyboardInterrupt):
+        published._unpack(archive)
+    assert not (tmp_path / "test_batch.bin").exists()
+
+
 def test_downloads_go_to_the_folder_with_their_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a network: what would be asked for, and an archive made here in its place."""
     asked = []

@@ -338,13 +338,13 @@ RUNS = [
     harmed(
         "predictions into a folder that is not there",
         nothing,
-        "nowhere/.p.csv.partial': No such file or directory … Check the path and its permissions.",
+        "nowhere/p.csv' cannot be written: No such file or directory … Check the folder and its permissions",
         "predict copy d.csv --out nowhere/p.csv",
     ),
     harmed(
         "predictions over a folder",
         put("p.csv/x", b""),
-        ".p.csv.partial': Is a directory … Did you mean 'p.csv'? Check the path",
+        "p.csv' cannot be written: what is there is no file … Check the folder",
         "predict copy d.csv --out p.csv",
     ),
     harmed(
@@ -376,7 +376,7 @@ RULES = [
         "rules compile: a folder that is not there",
         put("a.rules", "a, b\na -> b\n"),
         "rules compile a.rules --out no/c.npz",
-        "No such file or directory … Check the path and its permissions.",
+        "no/c.npz' cannot be written: No such file or directory … Check the folder and its permissions",
     ),
     Typed(
         "rules learn: not text",

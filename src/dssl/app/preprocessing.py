@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dssl.app.columns import Column, cells, truth
 from dssl.app.tables import Table
 from dssl.errors import DataError
+from dssl.files import write_whole
 from dssl.logic.variables import listed, shown
 
 _FORMAT, _VERSION = "dssl preprocessing", 1
@@ -92,7 +93,7 @@ class Preprocessing:
     def save(self, path: Path) -> None:
         """Write it as JSON."""
         state = {"format": _FORMAT, "version": _VERSION, **asdict(self)}
-        path.write_text(json.dumps(state, indent=1, ensure_ascii=False), encoding="utf-8")
+        write_whole(path, json.dumps(state, indent=1, ensure_ascii=False).encode())
 
     @classmethod
     def load(cls, path: Path) -> Preprocessing:

@@ -17,7 +17,7 @@ from dssl.app import charts
 from dssl.app.measures import CLASSES, Confusion, Frequency, Histogram, RuleBreaks, Score, interval
 from dssl.app.summary import Summary
 from dssl.errors import DataError
-from dssl.training.checkpoint import write_whole
+from dssl.files import write_whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,8 +34,7 @@ _OFTEN = 0.1  # difference of frequencies that a notice is given for
 def write_report(summary: Summary, path: str | Path) -> Path:
     """Write the page to a file: the whole of it appears, or none."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, render(summary).encode())
+    write_whole(path, render(summary).encode(), parents=True)
     return path
 
 

@@ -11,14 +11,14 @@ checkpoint/          of a run that is not finished, with its own run.json; gone 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dssl import files
 from dssl.errors import DataError
 
 RUN, PREPROCESSING, MODEL, LOG = "run.json", "preprocessing.json", "model", "log.csv"
@@ -45,13 +45,13 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path, identity: Mapping[str, Any], *, overwrite: bool) -> RunFolder:
         """The folder, made ready: new, to go on with the same run, or to replace a finished one in the end."""
+        files.clear(Path(os.path.abspath(path)).parent)
         refuse_taken(path, overwrite=overwrite)
         began, held = not path.exists(), path / CHECKPOINT
         resumed = not began and _same_run(path, identity, overwrite)
         if not resumed:
-            shutil.rmtree(held, ignore_errors=True)
-            held.mkdir(parents=True)
-            (held / RUN).write_text(json.dumps({"format": _FORMAT, "version": _VERSION, "identity": dict(identity)}))
+            with files.whole_folder(held) as fresh:
+                write_run(fresh, {"identity": dict(identity)})
         return cls(path, began, resumed)
 
     def interrupted(self) -> bool:
@@ -62,38 +62,26 @@ class RunFolder:
         return last is not None and checkpoint.unpack(last.state, last.tensors)["plain"]["stopped"] == "interrupted"
 
     def give_up(self) -> None:
-        """Leave things as they were before this run."""
-        shutil.rmtree(self.checkpoint, ignore_errors=True)
-        if self.began and self.path.is_dir() and not any(self.path.iterdir()):
-            self.path.rmdir()
+        """Leave things as they were before this run, as far as the disk allows."""
+        with suppress(OSError):
+            files.remove_folder(self.checkpoint)
+            if self.began and self.path.is_dir() and not any(self.path.iterdir()):
+                self.path.rmdir()
 
     @property
     def resumable(self) -> bool:
         return any(self.checkpoint.glob("step-*.safetensors"))
 
-    @contextmanager
-    def finished(self) -> Iterator[Path]:
+    def finished(self) -> AbstractContextManager[Path]:
         """A folder beside this one to fill, which takes its place at the end, or vanishes on an error."""
-        fresh = Path(tempfile.mkdtemp(dir=self.path.parent, prefix=f".{self.path.name}.new."))
-        old = fresh.with_name(fresh.name.replace(".new.", ".old."))
-        try:
-            fresh.chmod(0o755)
-            yield fresh
-            self.path.rename(old)
-            fresh.rename(self.path)
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
-            if old.exists() and not self.path.exists():
-                old.rename(self.path)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        return files.whole_folder(self.path)
 
 
 def refuse_taken(path: Path, *, overwrite: bool) -> None:
     """An error if something is there that may not be replaced; what no run of ours wrote is never touched."""
     if path.exists() and not path.is_dir():
         raise DataError(f"'{path}' is a file\nGive --out a folder that dssl may make.")
-    if not path.exists() or not any(path.iterdir()):
+    if not path.exists() or all(map(files.is_partial, path.iterdir())):
         return
     if not (path / RUN).is_file() and not (path / CHECKPOINT / RUN).is_file():
         raise DataError(f"'{path}' is not empty and holds no run\nGive --out a new folder.")
@@ -121,7 +109,7 @@ def _same_run(path: Path, identity: Mapping[str, Any], overwrite: bool) -> bool:
 def write_run(folder: Path, facts: Mapping[str, Any]) -> None:
     """The record of a run."""
     content = {"format": _FORMAT, "version": _VERSION, **facts}
-    (folder / RUN).write_text(json.dumps(content, indent=1, ensure_ascii=False, default=str), encoding="utf-8")
+    files.write_whole(folder / RUN, json.dumps(content, indent=1, ensure_ascii=False, default=str).encode())
 
 
 def model_folder(path: Path) -> tuple[Path, Path | None]:

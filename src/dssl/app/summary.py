@@ -22,9 +22,9 @@ import dssl
 from dssl.app import measures
 from dssl.app.measures import Part
 from dssl.errors import DataError
+from dssl.files import write_whole
 from dssl.logic.labels import Columns
 from dssl.logic.variables import shown
-from dssl.training.checkpoint import write_whole
 from dssl.training.estimators import DSSLClassifier
 from dssl.training.objective import collapse
 
@@ -102,9 +102,10 @@ class Summary:
     def save(self, path: str | Path) -> Path:
         """Write the summary as JSON: the whole file appears, or none of it."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format": _FORMAT, "version": _VERSION} | asdict(self)
-        write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+        write_whole(
+            path, (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(), parents=True
+        )
         return path
 
     @classmethod

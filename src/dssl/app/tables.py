@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from dssl.logic.variables import listed, shown
 
 FORMATS = "CSV (.csv, .tsv), Parquet (.parquet), NPZ (.npz), ARFF (.arff), or a folder of images"
 PART = 8192  # rows read at a time where a file is not read as a whole
+# Polars reads CSV files ahead, hundreds of megabytes with its own blocks; blocks of this size hold it back.
+os.environ.setdefault("POLARS_CSV_CHUNK_SIZE", str(1 << 18))
 _UNLABELLED = ("unlabelled", "unlabeled")
 _MEND = "Mend that line: a quote that is opened must be closed."
 _FILE, _CLASS, _LABELS = "file", "class", "labels.csv"

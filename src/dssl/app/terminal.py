@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,21 @@ class Terminal:
         width = None if sys.stdout.isatty() else _WIDTH
         Console(width=width, highlight=False).print(table)
 
+    def counted(self, parts: Iterable[Sized]) -> Iterator[Any]:
+        """The same parts; people at a terminal see how many rows they came to."""
+        if self.silent or not sys.stderr.isatty():
+            yield from parts
+            return
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("rows", total=None)
+            for part in parts:
+                yield part
+                progress.advance(task, len(part))
+
     def warn(self, text: str) -> None:
         """Something that is not as it may seem, and what to do about it."""
         self.warnings.append(text)
@@ -63,6 +79,8 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         name = Path(str(error.filename))
         return f"'{name}': {error.strerror}\n{_neighbour(name)}Check the path and its permissions."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):  # files say theirs
+        return f"the output cannot be written: {error.strerror}\nFree some space, and run the same again."
     return str(error)
 
 

@@ -66,7 +66,7 @@ class Trained:
     def predict(self, table: Table, row_id: str | None, *, proba: bool = False) -> pl.DataFrame:
         """A row for each of the table's: its name, the most probable valid label, and probabilities if asked for."""
         logits = self._logits(table)
-        columns = self._names(table, row_id) | self._labels(self.model.decoder_.best(logits))
+        columns: dict[str, Any] = self._names(table, row_id) | self._labels(self.model.decoder_.best(logits))
         if proba:
             p = np.round(self.model.decoder_.marginals(logits).astype(np.float64), 6)
             columns |= {f"P({name})": p[:, i].tolist() for i, name in enumerate(self.model.space_.columns)}
@@ -75,7 +75,8 @@ class Trained:
     def sample(self, table: Table, row_id: str | None, n: int, seed: int) -> pl.DataFrame:
         """n labels for each row, one below the other, drawn from what the model believes, given the rules."""
         drawn = self.model.decoder_.sample(self._logits(table), n, seed)  # (n, rows, width)
-        names = {name: np.repeat(column, n).tolist() for name, column in self._names(table, row_id).items()}
+        place = np.repeat(np.arange(len(table)), n)
+        names = {name: column.gather(place) for name, column in self._names(table, row_id).items()}
         labels = self._labels(drawn.transpose(1, 0, 2).reshape(-1, drawn.shape[2]))
         return pl.DataFrame(names | {"sample": list(range(1, n + 1)) * len(table)} | labels)
 
@@ -85,12 +86,13 @@ class Trained:
             x = pl.DataFrame(x, schema=self.preprocessing.inputs)
         return self.model._logits(x)
 
-    def _names(self, table: Table, row_id: str | None) -> dict[str, list[Any]]:
+    def _names(self, table: Table, row_id: str | None) -> dict[str, pl.Series]:
+        """The column that names the rows, of one type in all parts of a file, also where it is empty."""
         if row_id is not None:
             require(table, [row_id], "--id")
-            return {row_id: table.frame[row_id].to_list()}
+            return {row_id: table.frame[row_id]}
         start = table.first - (1 if table.format in ("CSV", "TSV") else 0)  # rows count from 1, the header is none
-        return {"row": list(range(start, start + len(table)))}
+        return {"row": pl.Series(range(start, start + len(table)))}
 
     def _labels(self, columns: Columns) -> dict[str, list[Any]]:
         """Labels (n, width) by the names that the label columns of the training file had."""

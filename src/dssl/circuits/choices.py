@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
+from dssl.circuits.jit import kept
 from dssl.errors import RuleError
 
 MOST_BRANCHES = 5_000_000
@@ -250,7 +250,7 @@ def _bits(mask: int) -> list[int]:
     return out
 
 
-@njit(cache=True)
+@kept
 def _log_values(kind, literal, ptr, child, log_pos, log_neg):  # type: ignore[no-untyped-def]
     """The log weight of each node; what a node does not mention weighs 1."""
     out = np.empty(len(kind))

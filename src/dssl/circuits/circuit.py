@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dssl import files
 from dssl.circuits import packed
+from dssl.circuits.jit import kept
 from dssl.logic.variables import shown
 
 if TYPE_CHECKING:
@@ -230,14 +229,8 @@ class Circuit:
         meta = {"format": _FORMAT, "version": _VERSION, "names": self.names, "soft": self.soft}
         arrays = {name: getattr(self, name) for name in _DTYPES}
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-        try:
-            with open(temporary, "xb") as file:
-                np.savez(file, **arrays)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with files.whole_file(path) as file:
+            np.savez(file, **arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Circuit:
@@ -319,7 +312,7 @@ def _fault_of_nodes(c: Circuit) -> str:
     return ""
 
 
-@njit(cache=True)
+@kept
 def _levels(ptr, child):  # type: ignore[no-untyped-def]
     """Longest path from each node down to a leaf."""
     out = np.zeros(len(ptr) - 1, np.int32)

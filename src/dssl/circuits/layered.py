@@ -109,7 +109,12 @@ def top_k(circuit: Circuit, log_pos: Tensor, log_neg: Tensor, k: int) -> tuple[T
         chosen = chosen[:, layers_of(circuit, pos.device).true_value]  # (k, columns, rows)
         labels = chosen.permute(2, 0, 1).reshape(*pos.shape[:-1], k, pos.shape[-1]) & ~none.unsqueeze(-1)
     weight = torch.where(labels, pos.unsqueeze(-2), neg.unsqueeze(-2)).sum(-1).masked_fill(none, -math.inf)
-    return labels[..., : circuit.width], weight
+    return labels[..., : circuit.width], or_nan(weight, pos, neg)
+
+
+def or_nan(weight: Tensor, log_pos: Tensor, log_neg: Tensor) -> Tensor:
+    """The weights (..., k), NaN in rows where a literal's is: comparisons pass it over, and no label may have it."""
+    return weight.masked_fill((log_pos.isnan() | log_neg.isnan()).any(-1, keepdim=True), math.nan)
 
 
 def sample(

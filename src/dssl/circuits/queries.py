@@ -66,6 +66,7 @@ def top_k(circuit: Circuit, log_pos: Tensor, log_neg: Tensor, k: int, *, strict:
         none = torch.cat([part[1] for part in parts])  # (batch, k)
         pos, neg = _with_soft(circuit, pos, neg)
         weight = torch.where(labels, pos.unsqueeze(1), neg.unsqueeze(1)).sum(-1).masked_fill(none, -math.inf)
+        weight = layered.or_nan(weight, pos, neg)
         labels = labels[..., : circuit.width].reshape(*shape, k, circuit.width)
         weight = weight.reshape(*shape, k)
     if strict:

@@ -26,6 +26,8 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import models, register_model
 
+from dssl.circuits.jit import kept
+
 intrinsic: Any = extending.intrinsic  # the functions below are called with vectors, not with what they are written for
 
 # of each element: bits of the mantissa, exponent bias, terms of exp on [-ln2/2, ln2/2], terms of log1p on [0, 1]
@@ -38,11 +40,7 @@ inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)  # for functions th
 
 def jit(function: Callable[..., Any]) -> Any:
     """Compile on first call, without the interpreter's lock, and keep the result on disk where that is possible."""
-    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # no place to write
-        return njit(**options)(function)
+    return kept(function, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 class Vector(types.Type):

@@ -47,7 +47,9 @@ class WeightedCircuit(nn.Module):
     @property
     def log_phi(self) -> Tensor:
         """log φ of all branches, shape (branches,)."""
-        logits = self.branches
+        return self._normalised(self.branches)
+
+    def _normalised(self, logits: Tensor) -> Tensor:
         if not len(logits):
             return logits
         top = logits.detach().new_full((self.choices.count,), -math.inf)
@@ -135,7 +137,7 @@ class WeightedCircuit(nn.Module):
         """The circuit with φ as it is now, made anew when φ has changed."""
         now = self.branches.detach()
         if self._fixed is None or not torch.equal(self._fixed[0], now):  # by content: versions miss writes to .data
-            phi = self.log_phi.detach().double().exp().clamp(0, 1)
+            phi = self._normalised(now.double()).exp().clamp(0, 1)  # as exact whatever type the module has now
             self._fixed = now.clone(), self.choices.fixed(phi.tolist())
         return self._fixed[1]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl import files
 from dssl.errors import DataError
 from dssl.logic.discovery import KINDS, Search
 from dssl.logic.evidence import convolved, rate_bound
@@ -108,15 +107,7 @@ class LearnedRules:
 
     def save(self, path: str | Path) -> None:
         """Write `text` to a file, all of it or nothing."""
-        place = Path(path)
-        handle, partial = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(self.text)
-            os.replace(partial, place)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        files.write_whole(path, self.text.encode())
 
     def __str__(self) -> str:
         head = ("rule", "chances", "failures", "expected", "p-value", "bound")

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import safetensors
@@ -18,6 +16,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Generator, Tensor
 
+from dssl import files
 from dssl.circuits.choices import Choices
 from dssl.circuits.circuit import Circuit
 from dssl.circuits.weighted import WeightedCircuit
@@ -137,13 +136,7 @@ class LearnedPrior(DeterministicPrior):
         facts, tensors = self.state()
         text = json.dumps(facts)
         meta = {"facts": text, "checksum": _checksum(text, tensors)}
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-        try:
-            temporary.write_bytes(safetensors.torch.save(tensors, metadata=meta))
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        files.write_whole(path, safetensors.torch.save(tensors, metadata=meta))
 
     @classmethod
     def load(cls, path: str | Path) -> LearnedPrior:

@@ -15,10 +15,14 @@ from dssl.priors.prior import Answers
 
 
 def log_constant(blocks: Blocks, power: Tensor) -> Tensor:
-    """log of the constants of all blocks: Σ_v log Γ(T+K_v) − log Γ(T+1)."""
+    """log of the constants of all blocks: Σ_v log Γ(T+K_v)/Γ(T+1), which is log (T+1)(T+2)…(T+K_v−1).
+
+    So written nothing cancels: log Γ itself is far larger than the difference where T is.
+    """
     out = torch.zeros_like(power)
     for group in blocks.groups:
-        out = out + len(group.variables) * (torch.lgamma(power + group.size) - torch.lgamma(power + 1))
+        steps = torch.arange(1, group.size, dtype=power.dtype, device=power.device)
+        out = out + len(group.variables) * (power + steps).log().sum()
     return out
 
 

@@ -37,7 +37,8 @@ class Prior(nn.Module, ABC):
     `prior(logits, evidence=None)` maps logits (..., width) to what training maximises, (...). `evidence` (..., width)
     holds 1, 0 or NaN as `space.encode` gives it: values it contradicts get weight zero. `log_prob` is log q itself,
     which differs from the former only in priors that scale it. Rows do not see each other: the loss of a batch is
-    the mean of its samples' losses.
+    the mean of its samples' losses. Finite logits give finite numbers and gradients; −inf is a value that cannot be;
+    NaN or +inf makes its row's answer NaN, which training refuses.
     """
 
     def __init__(self, space: LabelSpace) -> None:

@@ -87,6 +87,8 @@ def _goedel(parts: list[Degree]) -> Degree:
 def _goedel_at_least(k: int, parts: list[Degree]) -> Degree:
     """The k-th largest truth value: the best of all conjunctions of k."""
     true, false = (torch.stack(side) for side in zip(*parts))
+    odd = true.isnan().any(0)  # which sorting would put at the far end
+    true, false = true.masked_fill(odd, math.nan), false.masked_fill(odd, math.nan)
     return true.sort(0, descending=True).values[k - 1], false.sort(0).values[k - 1]
 
 
@@ -99,7 +101,7 @@ def _lukasiewicz_at_least(k: int, parts: list[Degree]) -> Degree:
     """Σ t − k + 1 between 0 and 1: the disjunction for k = 1, the conjunction for k = n."""
     missing = torch.stack([f.exp() for _, f in parts]).sum(0) - (len(parts) - k)  # 1 − t before it is bounded
     tiny = torch.finfo(missing.dtype).tiny
-    return _bounded(torch.where(missing > 0, missing.clamp_min(tiny).log(), _NEVER))
+    return _bounded(torch.where(missing <= 0, _NEVER, missing.clamp_min(tiny).log()))
 
 
 def _bounded(log_false: Tensor) -> Degree:
@@ -107,7 +109,7 @@ def _bounded(log_false: Tensor) -> Degree:
     tiny = torch.finfo(log_false.dtype).tiny
     inside = log_false.clamp_max(0)
     true = -torch.expm1(inside)
-    return torch.where(true > 0, true.clamp_min(tiny).log(), _NEVER), inside
+    return torch.where(true <= 0, _NEVER, true.clamp_min(tiny).log()), inside  # NaN is neither, and stays NaN
 
 
 LOGICS = {

@@ -1,18 +1,17 @@
 """Checkpoints: one file a checkpoint, whole or absent, never half.
 
-A file is written beside its place, flushed to disk and renamed, so a process that is killed at any instant leaves
-either the old state or the new one. It holds tensors as safetensors and everything else as JSON in its header, with a
+A file is written as `dssl.files` does, so a process that is killed at any instant leaves either the old state or the
+new one. It holds tensors as safetensors and everything else as JSON in its header, with a
 checksum over both: nothing in it is executed. The last two are kept; one that was damaged since gives way to the other.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import struct
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from dssl import files
 from dssl.errors import DataError
 
 _FORMAT = 1
@@ -40,11 +40,11 @@ class Checkpoint:
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
     """Writes a checkpoint and forgets all but the last two."""
-    folder.mkdir(parents=True, exist_ok=True)
     written = path(folder, checkpoint.step)
-    write_whole(written, _packed(checkpoint))
+    files.write_whole(written, _packed(checkpoint), parents=True)
     for old in _found(folder)[:-_KEPT]:
-        old.unlink(missing_ok=True)
+        with suppress(OSError):
+            old.unlink()
     return written
 
 
@@ -55,8 +55,7 @@ def path(folder: Path, step: int) -> Path:
 
 def latest(folder: Path) -> Checkpoint | None:
     """The last checkpoint of a folder that is whole; None if there is none. What a killed writer left is removed."""
-    for rest in folder.glob("*.partial"):
-        rest.unlink(missing_ok=True)
+    files.clear(folder)
     for file in reversed(_found(folder)):
         try:
             return load(file)
@@ -106,39 +105,6 @@ def _checksum(state: str, tensors: dict[str, Tensor]) -> str:
 
 def _found(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.safetensors"))
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file so that, whatever happens, either its old content or all of the new is there."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        raise OSError(
-            error.errno,
-            f"the file could not be written ({error.strerror}); {len(data):,} bytes were needed. "
-            "What was there before is untouched. "
-            + (
-                "Free some space and run the same again to resume." if full else "Check the folder and its permissions."
-            ),
-            str(path),
-        ) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 # ---- what goes in ----

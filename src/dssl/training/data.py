@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -100,6 +101,11 @@ class ArrayData(Data):
                 f"x has {n} rows, y has shape {tuple(self._y.shape)}, weight {tuple(self._weight.shape)}\n"
                 "Give y as columns of the label space (space.encode does) and one weight a row."
             )
+        if bool(self._y.isinf().any()) or not bool((self._weight.isfinite() & (self._weight >= 0)).all()):
+            raise DataError(
+                "y or weight has entries that are no labels or weights\n"
+                "Give 1, 0 or NaN for unknown as y, and finite weights that are not negative."
+            )
         self._split((~self._y.isnan()).any(1).numpy())
 
     def __len__(self) -> int:
@@ -127,6 +133,8 @@ def _stored(x: Any) -> Any:
         return x
     if isinstance(x, Tensor):
         x = x.detach()
+        if x.is_floating_point() and x.numel():
+            _refuse_gaps(torch.stack(x.aminmax()).float().cpu().numpy())
         return x.float() if x.dtype == torch.float64 else x
     x = np.asarray(x)
     if x.dtype.kind not in "biuf" or x.ndim < 2:
@@ -374,12 +382,22 @@ class ImageFolderData(Data):
         rows = np.asarray(indices, np.int64)
         paths = [self.paths[i] for i in rows]
         if self._workers:
-            pool = self._processes()
-            images = list(pool.map(self._decode, paths, chunksize=max(1, len(paths) // (2 * self._workers))))
+            images = self._decoded(paths)
         else:
             images = [self._decode(path) for path in paths]
         x = torch.from_numpy(np.stack(images)).float().div_(255)
         return Batch(x, self._y[torch.from_numpy(rows)], torch.ones(len(rows)))
+
+    def _decoded(self, paths: list[Path]) -> list[NDArray[np.uint8]]:
+        try:
+            pool = self._processes()
+            return list(pool.map(self._decode, paths, chunksize=max(1, len(paths) // (2 * self._workers))))
+        except BrokenProcessPool:
+            self.close()
+            raise DataError(
+                f"a process that decodes images of '{self._folder}' was ended, perhaps for want of memory\n"
+                "With a checkpoint folder the same call resumes from the last checkpoint. Use fewer workers, or none."
+            ) from None
 
     def _processes(self) -> ProcessPoolExecutor:
         if self._pool is None:

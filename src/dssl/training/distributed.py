@@ -34,6 +34,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from dssl.errors import DataError
+from dssl.files import write_whole
+from dssl.training.signals import stoppable
 
 
 @dataclass(frozen=True)
@@ -222,10 +224,18 @@ def launch(function: Callable[..., Any], *args: Any, devices: int) -> Any:
     """
     import cloudpickle
 
-    with tempfile.TemporaryDirectory(prefix="dssl-ranks-") as folder:
-        (Path(folder) / "call").write_bytes(cloudpickle.dumps((function, args)))
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def stop() -> None:
+        if not processes:
+            raise KeyboardInterrupt
+        for process in processes:  # they save and end
+            process.send_signal(signal.SIGINT)
+
+    with stoppable(stop), tempfile.TemporaryDirectory(prefix="dssl-ranks-") as folder:
+        write_whole(Path(folder) / "call", cloudpickle.dumps((function, args)))
         environment = _environment(devices)
-        processes = [
+        processes += [
             subprocess.Popen(
                 [sys.executable, "-c", "from dssl.training.distributed import main; main()", folder],
                 env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
@@ -233,8 +243,7 @@ def launch(function: Callable[..., Any], *args: Any, devices: int) -> Any:
             )
             for rank in range(devices)
         ]
-        with _forwarding(processes):
-            _watch(processes, Path(folder))
+        _watch(processes, Path(folder))
         return pickle.loads((Path(folder) / "result").read_bytes())
 
 
@@ -254,25 +263,6 @@ def _environment(devices: int) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": str(devices),
         "GROUP_RANK": "0",
     }
-
-
-@contextmanager
-def _forwarding(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Within it, Ctrl-C goes to the ranks, which save and end; a second one interrupts this process as usual."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def forward(number: int, frame: Any) -> None:
-        signal.signal(signal.SIGINT, before)
-        for process in processes:
-            process.send_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGINT, forward)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _watch(processes: list[subprocess.Popen[bytes]], folder: Path) -> None:
@@ -318,7 +308,7 @@ def main() -> None:
         function, args = pickle.loads((folder / "call").read_bytes())
         result = function(*args)
         if rank == 0:
-            (folder / "result").write_bytes(cloudpickle.dumps(result))
+            write_whole(folder / "result", cloudpickle.dumps(result))
     except BaseException as error:
         (folder / f"error-{rank}").write_bytes(_portable(error))
         os._exit(1)  # without the farewells of a connection whose other side may wait for us

@@ -285,17 +285,18 @@ class DSSLClassifier(ClassifierMixin, BaseEstimator):
         share = float(np.mean(~labelled[kept]))
         for part, counts in ((kept[labelled[kept]], 1.0), (kept[~labelled[kept]], share)):
             weight[part] *= counts / weight[part].mean() if len(part) else 1  # whatever their scale
-        if not hasattr(self, "network_"):
+        network = self.__dict__.get("network_")  # a fit that fails leaves no network behind
+        if network is None:
             name = self.network if self.network is not None else "mlp" if x.ndim == 2 else "cnn"
-            self.network_ = make_network(name, _tensor(x[:2]), self.space_.width, seed=seed)
-            for module in self.network_.modules():
+            network = make_network(name, _tensor(x[:2]), self.space_.width, seed=seed)
+            for module in network.modules():
                 if isinstance(module, Standardise):
                     module.fitted.fill_(True)  # rows come standardised, so it has nothing to do
         validate = _Validation(Decoder(self.space_), x[held], columns[held]) if len(held) else None
         data = ArrayData(x[kept], columns[kept], weight[kept])
         self.verdict_ = self._judge(x[kept], columns[kept], whole=schedule == "cosine", more=extra is not None)
         objective = self._objective(columns, kept, share, done, weight, extra, x.ndim)
-        history = train(self.network_, objective, data, self._settings(steps, schedule, seed), validate=validate)
+        history = train(network, objective, data, self._settings(steps, schedule, seed), validate=validate)
         self.network_, self.history_ = history.network.cpu().eval(), history.rows
         if self.prior_ is not None:
             self.prior_.cpu()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from dssl import files
 from dssl.errors import DataError
 from dssl.training.decoding import Decoder
 from dssl.training.estimators import DSSLClassifier
@@ -101,33 +100,26 @@ def _rows(model: DSSLClassifier, X: Any) -> NDArray[np.float32]:
 
 
 def _write_checked(path: Path, content: bytes, network: nn.Module, x: NDArray[np.float32]) -> float:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        with torch.inference_mode():
-            expected = network(torch.from_numpy(x)).numpy()
-        got = _session(temporary).run(["logits"], {"x": x})[0]
-        difference = float(np.abs(got - expected).max())
-        if not difference <= _TOLERANCE * max(1.0, float(np.abs(expected).max())):
-            raise DataError(
-                f"the exported network's logits differ by up to {difference:g}\n"
-                "Nothing was written. The module may do something that ONNX has no exact form for."
-            )
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with torch.inference_mode():
+        expected = network(torch.from_numpy(x)).numpy()
+    got = _session(content).run(["logits"], {"x": x})[0]
+    difference = float(np.abs(got - expected).max())
+    if not difference <= _TOLERANCE * max(1.0, float(np.abs(expected).max())):
+        raise DataError(
+            f"the exported network's logits differ by up to {difference:g}\n"
+            "Nothing was written. The module may do something that ONNX has no exact form for."
+        )
+    files.write_whole(path, content)
     return difference
 
 
-def _session(path: str | Path) -> Any:
+def _session(model: str | bytes) -> Any:
+    """Of a file, or of what would be its content."""
     try:
         import onnxruntime
     except ImportError as error:
         raise ImportError(f"onnxruntime is not installed\n{_MISSING}") from error
-    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
 
 
 class OnnxModel:
@@ -137,7 +129,7 @@ class OnnxModel:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._run = _session(path)
+        self._run = _session(str(path))
         state = self._run.get_modelmeta().custom_metadata_map.get(_KEY)
         if state is None:
             raise DataError(f"'{path}' was not exported by dssl: its metadata name no label space\nUse export_onnx.")

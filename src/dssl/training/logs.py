@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from dssl import files
 from dssl.errors import DataError
-from dssl.training.checkpoint import write_whole
 
 if TYPE_CHECKING:
     from dssl.logic.space import LabelSpace
@@ -31,14 +31,13 @@ class LogFile:
         self._path = Path(path)
         if self._path.suffix not in (".csv", ".jsonl"):
             raise DataError(f"the log '{path}' is neither .csv nor .jsonl\nName it so.")
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         self._names: list[str] = []
         self._write(rows)
 
     def _write(self, rows: Sequence[Row]) -> None:
         self._names = list(dict.fromkeys(name for row in rows for name in row))
         head = ",".join(self._names) + "\n" if self._path.suffix == ".csv" and rows else ""
-        write_whole(self._path, (head + "".join(map(self._line, rows))).encode())
+        files.write_whole(self._path, (head + "".join(map(self._line, rows))).encode(), parents=True)
 
     def _line(self, row: Row) -> str:
         if self._path.suffix == ".jsonl":
@@ -52,8 +51,7 @@ class LogFile:
         if not set(rows[-1]) <= set(self._names) and self._path.suffix == ".csv":
             self._write(rows)
             return
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(self._line(rows[-1]))
+        files.append(self._path, self._line(rows[-1]).encode())
 
     def close(self) -> None:
         """Nothing is open between rows."""

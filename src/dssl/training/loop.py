@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -26,6 +24,7 @@ from dssl.training.identity import identity, refuse_other
 from dssl.training.logs import Bar, Board, LogFile, Row, accuracy
 from dssl.training.networks import fit_inputs
 from dssl.training.settings import Settings
+from dssl.training.signals import stoppable
 from dssl.training.streams import Streams, batches
 
 __all__ = ["History", "Settings", "train"]
@@ -120,7 +119,7 @@ class _Run:
         self._exits = ExitStack()
         self._exits.enter_context(distributed.global_batch_norm(self.network, self.ranks))
         self._exits.enter_context(_own_randomness(self.settings.seed, self.ranks.rank))
-        self._exits.enter_context(self._interruptible())
+        self._exits.enter_context(stoppable(self._stop))
         try:
             if self.settings.checkpoint is not None:
                 self._identity = identity(self.network, self.objective, self.data, self.settings)
@@ -150,7 +149,7 @@ class _Run:
         Here the network, the objective and this rank's rows of x meet: whatever needs all three belongs here.
         """
         _seed_torch(self.settings.seed, self.step, self.ranks)
-        batch = batch.to(self.ranks.device)
+        self.batch = batch = batch.to(self.ranks.device)
         views = getattr(self.objective, "views", None)
         x = batch.x if views is None else views.weak(batch.x, batch.rows)
         with self.amp:
@@ -171,19 +170,30 @@ class _Run:
             return
         parts = ", ".join(f"{name} {part.item():g}" for name, part in loss.parts.items())
         what = "loss" if norm is None else "gradient"
-        kept = f"The last good checkpoint is in '{self.settings.checkpoint}'. " if self.settings.checkpoint else ""
+        rows = _odd_rows(self.batch)
+        remedy = "Lower the learning rate or the weight of the part that exploded, or clip gradients."
+        if rows:
+            remedy = f"The data are not finite in rows {', '.join(map(str, rows))}: fill in or drop such entries."
         raise FloatingPointError(
             f"the {what} is not finite at step {self.step}: total {loss.total.item():g}, {parts}\n"
-            f"{kept}Lower the learning rate or the weight of the part that exploded, or clip gradients."
+            f"{self._kept()}{remedy}"
         )
+
+    def refuse_bad_weights(self) -> None:
+        """Stops before weights that are not numbers are saved or used."""
+        if not all(bool(p.isfinite().all()) for p in self.trained):
+            raise FloatingPointError(
+                f"weights are not finite after step {self.step}\n"
+                f"{self._kept()}Lower the learning rate, or clip gradients."
+            )
 
     def update(self, loss: _Loss) -> None:
         """One step of the optimiser, and of the averaged weights."""
         self.optimizer.zero_grad()
         loss.total.backward()
         self.ranks.sum_gradients(self.weights)
-        if self.settings.clip is not None:
-            self.refuse_non_finite(loss, nn.utils.clip_grad_norm_(self.trained, self.settings.clip))
+        most = math.inf if self.settings.clip is None else self.settings.clip
+        self.refuse_non_finite(loss, nn.utils.clip_grad_norm_(self.trained, most))
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.learning_rate(self.step)
         self.optimizer.step()
@@ -222,17 +232,14 @@ class _Run:
         """Writes a checkpoint, if the settings name a folder for them."""
         if self.settings.checkpoint is None or not self.ranks.first:
             return
-        if not all(bool(p.isfinite().all()) for p in self.trained):
-            raise FloatingPointError(
-                f"weights are not finite after step {self.step}; the last good checkpoint is in "
-                f"'{self.settings.checkpoint}'\nLower the learning rate, or clip gradients."
-            )
+        self.refuse_bad_weights()
         tensors: dict[str, Tensor] = {}
         state = checkpoint.pack("run", self._state(), tensors)
         checkpoint.save(Path(self.settings.checkpoint), checkpoint.Checkpoint(self.step, tensors, state))
 
     def finish(self) -> History:
         """The history; the network gets the weights to use and is left in evaluation mode."""
+        self.refuse_bad_weights()
         self.stopped = self.stopped or "steps"  # no step was to be done
         if self.stopped == "interrupted" and self.ranks.first:
             print(self._how_to_resume(), file=sys.stderr)
@@ -260,7 +267,7 @@ class _Run:
         with torch.no_grad():
             score = self.ranks.agreed(float(validate(network)))
         self.network.train()
-        if self.best_score is None or score > self.best_score:
+        if score > (-math.inf if self.best_score is None else self.best_score):  # NaN is never better
             self.best = {name: tensor.clone() for name, tensor in network.state_dict().items()}
             self.best_score, self.best_step, self.waited = score, self.step, 0
         else:
@@ -321,22 +328,15 @@ class _Run:
             if shown is not None:
                 self._exits.callback(shown.close)
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Within it, Ctrl-C lets the step end; a second one interrupts at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+    def _stop(self) -> None:
+        self.asked_to_stop = True  # the step ends first
 
-        def interrupt(number: int, frame: Any) -> None:
-            self.asked_to_stop = True
-            signal.signal(signal.SIGINT, before)
-
-        before = signal.signal(signal.SIGINT, interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    def _kept(self) -> str:
+        """Where the last good checkpoint is, if there is one."""
+        where = self.settings.checkpoint
+        if where is None or not any(Path(where).glob("step-*.safetensors")):
+            return ""
+        return f"The last good checkpoint is in '{where}'. "
 
     def _how_to_resume(self) -> str:
         where = self.settings.checkpoint
@@ -355,6 +355,12 @@ def _prepare(objective: Any, network: nn.Module, data: Data) -> None:
 
 def _fast_bfloat16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def _odd_rows(batch: Batch, most: int = 5) -> list[int]:
+    """Numbers of the first rows whose x or weight is not finite."""
+    odd = ~(batch.x.isfinite().flatten(1).all(1) & batch.weight.isfinite())
+    return [] if batch.rows is None else batch.rows[odd][:most].tolist()
 
 
 # ---- randomness ----

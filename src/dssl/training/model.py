@@ -5,10 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import platform
-import shutil
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 import dssl
+from dssl import files
 from dssl.errors import DataError
 from dssl.logic.variables import shown
 from dssl.priors import LearnedPrior
@@ -64,12 +62,10 @@ def save(model: DSSLClassifier, path: str | Path, metrics: Mapping[str, float] |
         raise DataError(f"'{path}' exists and is not a saved model\nChoose another path, or remove it first.")
     weights = safetensors.torch.save(_tensors(model))
     facts = _facts(model, dict(metrics or {}), hashlib.sha256(weights).hexdigest())
-    files = {
-        _WEIGHTS: weights,
-        _FACTS: json.dumps(facts, indent=2, ensure_ascii=False).encode(),
-        _CARD: model_card(path.name, facts).encode(),
-    }
-    _write_folder(path, files)
+    with files.whole_folder(path) as fresh:
+        files.write_whole(fresh / _WEIGHTS, weights)
+        files.write_whole(fresh / _FACTS, json.dumps(facts, indent=2, ensure_ascii=False).encode())
+        files.write_whole(fresh / _CARD, model_card(path.name, facts).encode())
     return path
 
 
@@ -134,28 +130,6 @@ def _checksum(facts: Mapping[str, Any]) -> str:
     """Of everything but itself, however the file is laid out."""
     rest = {name: value for name, value in facts.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.new."))
-    old = fresh.with_name(fresh.name.replace(".new.", ".old."))
-    try:
-        fresh.chmod(0o755)
-        for name, content in files.items():
-            with (fresh / name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        if path.exists():
-            path.rename(old)
-        fresh.rename(path)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        if old.exists() and not path.exists():
-            old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 # ---- loading ----

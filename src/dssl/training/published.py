@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from dssl import files
 from dssl.circuits.packed import Damaged, unpacked
 from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
@@ -161,20 +162,18 @@ def _cache() -> Path:
 
 def _unpack(archive: Path) -> None:
     """The batches of the archive, beside it: known names only, each a plain file no longer than a batch."""
-    from dssl.training.checkpoint import write_whole
-
     wanted = {"test_batch.bin", *(f"data_batch_{i}.bin" for i in range(1, 6))}
     try:
         with tarfile.open(archive) as tar:
             members = {Path(m.name).name: m for m in tar if m.isreg() and m.size <= _CIFAR_BATCH}
-            files = {name: tar.extractfile(m) for name, m in members.items() if name in wanted}
-            held = {name: file.read() for name, file in files.items() if file is not None}
+            found = {name: tar.extractfile(m) for name, m in members.items() if name in wanted}
+            held = {name: file.read() for name, file in found.items() if file is not None}
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise DataError(f"'{archive}' cannot be unpacked: {error}\nRemove it, and download it again.") from None
     if not {"test_batch.bin", "data_batch_1.bin"} <= set(held):
         raise DataError(f"'{archive}' is not an archive of CIFAR-10\nRemove it, and download it again.")
-    for name, content in held.items():
-        write_whole(archive.parent / name, content)
+    for name, content in sorted(held.items()):  # the test batch last: where it is, all are
+        files.write_whole(archive.parent / name, content)
 
 
 def read_cifar(path: Path) -> Part:

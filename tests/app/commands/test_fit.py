@@ -187,6 +187,26 @@ def test_an_old_run_is_kept_until_the_new_one_is_whole(
     assert not (tmp_path / "run" / "checkpoint").exists()
 
 
+def test_checkpoints_outlive_a_full_disk(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["fit", folder / "animals.csv", "--rules", folder / "animals.rules", "--steps", 9, "--checkpoint-every", 3]
+    real, writes = os.fsync, iter(range(1000))
+
+    def fills_up(handle: int) -> None:
+        if next(writes) > 7:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fills_up)
+        _, err = run(capsys, *words, "--out", tmp_path / "run", "--quiet", code=1)
+    assert "cannot be written: No space left on device\nWhat was there before is untouched. Free some space" in err
+    assert list((tmp_path / "run" / "checkpoint").glob("step-*"))
+    out, _ = run(capsys, *words, "--out", tmp_path / "run")
+    assert "going on from the last checkpoint" in out
+
+
 def test_nothing_is_left_of_a_run_that_fails(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
     words = ["fit", folder / "animals.csv", "--rules", folder / "animals.rules", "--out", tmp_path / "run"]
     _, err = run(capsys, *words, "--learning-rate", 1e38, "--steps", 20, "--quiet", code=1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import dssl as library
 from dssl.app import tables
 from dssl.app.cli import main
+from dssl.app.commands.predict import _to_parquet
 from dssl.app.preprocessing import Preprocessing
 
 
@@ -69,6 +71,39 @@ def test_labels_are_written_to_a_file(
     printed = pl.read_csv(out_of(capsys, "predict", trained, folder / "animals.csv")[0].encode())
     assert read(out).equals(printed)  # type: ignore[operator]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_rows_without_names_in_a_whole_part(
+    capsys: pytest.CaptureFixture[str], trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = tmp_path / "new.csv", tmp_path / "labels.parquet"
+    data.write_text("name,weight,speed,home\n,1.0,2.0,sea\n,1.0,2.0,sea\na,1.0,2.0,sea\n")
+    monkeypatch.setattr("dssl.app.trained.PART", 1)
+    assert out_of(capsys, "predict", trained, data, "--out", out)[0].startswith("3 rows")
+    assert pl.read_parquet(out)["name"].to_list() == [None, None, "a"]
+    drawn = pl.read_csv(out_of(capsys, "predict", trained, data, "--sample", 2)[0].encode())
+    assert drawn["name"].to_list() == [None] * 4 + ["a"] * 2
+
+
+def test_parquet_comes_from_parts_and_errors_of_the_disk_stay_what_they_are() -> None:
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            raise OSError(28, "No space left on device")
+
+    frames = [pl.DataFrame({"row": [3 * i, 3 * i + 1, 3 * i + 2]}) for i in range(4)]
+    file = io.BytesIO()
+    assert _to_parquet(iter(frames), file) == 12
+    assert pl.read_parquet(file.getvalue())["row"].to_list() == list(range(12))
+    with pytest.raises(OSError, match="No space left") as told:
+        _to_parquet(iter(frames), Full())
+    assert told.value.errno == 28
+
+    def broken() -> Iterator[pl.DataFrame]:
+        yield frames[0]
+        raise library.DataError("line 4 is wrong\nMend it.")
+
+    with pytest.raises(library.DataError, match="line 4"):
+        _to_parquet(broken(), io.BytesIO())
 
 
 def test_the_answer_does_not_depend_on_the_parts(
@@ -159,6 +194,7 @@ def test_wrong_usage_has_code_2(fails: Callable[..., str], trained: Path, folder
     assert "goes without --proba" in fails(*words, "--sample", 2, "--proba", code=2)
     assert "takes a number from 1" in fails(*words, "--sample", 0, code=2)
     assert "is neither .csv, .parquet nor .jsonl" in fails(*words, "--out", "labels.xlsx", code=2)
+    assert "is the file that is read" in fails(*words, "--out", folder / "." / "animals.csv", code=2)
     assert "requires an argument" in fails("predict", trained, code=2)
     assert "Did you mean --proba?" in fails(*words, "--prob", code=2)
     assert "requires an argument" in fails("evaluate", trained, code=2)

@@ -75,6 +75,14 @@ def test_a_worker_that_ends_is_replaced(name: str) -> None:
     assert before["pid"] != after["pid"]
 
 
+def test_ends_of_workers_are_noticed_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    async def ask(pool: Pool) -> Any:
+        return [await pool.ask("die", None) for _ in range(25)]
+
+    assert len(using(small(), ask)) == 25
+    assert not caplog.records  # asyncio warns of processes whose end something else has seen
+
+
 def test_a_full_queue_is_busy_at_once() -> None:
     async def ask(pool: Pool) -> Any:
         await pool.ask("echo", 0)

@@ -48,6 +48,14 @@ def test_a_conflict_names_its_minimal_set() -> None:
     assert "contradict" in said["reason"]
 
 
+def test_a_rule_too_large_for_the_solver_is_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dssl.logic.solver._MAX_PLACES", 3)
+    said = rules({"text": "a, b, c, d\n1 * a + 2 * b + 4 * c + 8 * d <= 9"})["error"]
+    assert "more than 3 different partial totals" in said["reason"]
+    assert said["remedy"]
+    assert said["conflict"] == []
+
+
 @pytest.mark.parametrize("text", ["", "# nothing", "\n\n"])
 def test_no_variables_is_an_error_without_a_conflict(text: str) -> None:
     said = rules({"text": text})["error"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,27 @@ def test_a_process_answers_line_by_line() -> None:
     assert "refused" in refused["answer"]
     assert malformed["status"] == 400
     assert figure["answer"]["s"] == 4
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="the system has no alarms")
+def test_a_worker_that_nobody_ends_ends_itself() -> None:
+    code = (
+        "import time\nfrom dssl.app.explorer import worker\n"
+        "worker.LONGEST_S, worker.warm_up = 1, lambda: None\n"
+        "worker.ANSWERS |= {'sleep': lambda request: time.sleep(request['s']) or {}}\n"
+        "worker.main(None)"
+    )
+    lines = [json.dumps(["sleep", {"s": seconds}]) for seconds in (0, 0.1, 300)]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == -signal.SIGALRM
+    assert len(done.stdout.splitlines()) == 3  # ready, and two answers
 
 
 def test_a_damaged_run_is_said_at_the_start(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 import time
 from contextlib import contextmanager
@@ -83,14 +82,15 @@ def _run(plan: Plan, out: Path, terminal: Terminal) -> int:
 @contextmanager
 def _kept_or_gone(folder: RunFolder) -> Iterator[None]:
     """On an error, a run leaves nothing behind but checkpoints that can be resumed."""
-    from dssl.errors import DataError
+    from dssl.errors import DataError, WriteError
 
     try:
         yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        if isinstance(error, ValueError | FloatingPointError) or not folder.resumable:
+        wrong = isinstance(error, ValueError) and not isinstance(error, WriteError)
+        if wrong or not folder.resumable:
             folder.give_up()
         if isinstance(error, RuntimeError) and str(error).startswith("rank "):
             raise DataError(str(error)) from error
@@ -125,6 +125,7 @@ def _finish(plan: Plan, model: DSSLClassifier, folder: RunFolder, terminal: Term
     from dssl.app import runs
     from dssl.app.report import write_report
     from dssl.app.summary import summarise
+    from dssl.files import write_whole
     from dssl.training.model import save
 
     facts = {key: value for key, value in plan.facts().items() if key not in ("columns", "known", "megabytes")}
@@ -141,7 +142,7 @@ def _finish(plan: Plan, model: DSSLClassifier, folder: RunFolder, terminal: Term
         save(model, fresh / runs.MODEL, metrics=metrics)
         plan.preprocessing.save(fresh / runs.PREPROCESSING)
         if folder.log.exists():
-            shutil.copyfile(folder.log, fresh / runs.LOG)
+            write_whole(fresh / runs.LOG, folder.log.read_bytes())
         summary.save(fresh / runs.SUMMARY)
         write_report(summary, fresh / runs.REPORT)
         facts |= {"command": _command(), "seconds": round(seconds, 2), "steps": model.n_steps_, "metrics": metrics}

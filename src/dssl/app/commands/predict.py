@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import io
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 from cyclopts import Parameter
 
@@ -22,6 +22,7 @@ _JSON = Parameter(help="Print one JSON object, and nothing else, on stdout.", ne
 _MODEL = Parameter(help="Folder of a run, or of a saved model.")
 _DATA = Parameter(help="CSV, Parquet, NPZ or ARFF file, or a folder of images.")
 _SUFFIXES = (".csv", ".parquet", ".jsonl")
+_ROW_GROUP = 1 << 16  # rows of a Parquet file that are held until they are written together
 
 
 def predict(
@@ -43,6 +44,8 @@ def predict(
         raise UsageError("--sample takes a number from 1 and goes without --proba\nGive one of them.")
     if out is not None and out.suffix not in _SUFFIXES:
         raise UsageError(f"--out {out} is neither {', '.join(_SUFFIXES[:-1])} nor {_SUFFIXES[-1]}\nName it so.")
+    if out is not None and out.exists() and data.exists() and out.samefile(data):
+        raise UsageError(f"--out {out} is the file that is read\nName another: the data would be gone.")
     terminal = Terminal(as_json=json)
     from dssl.app.trained import Trained
 
@@ -52,7 +55,8 @@ def predict(
         records = [record for frame in frames for record in frame.to_dicts()]
         facts: dict[str, Any] = {"rows": len(records), "predictions": records}
     else:
-        facts = {"rows": _to_stdout(frames) if out is None else _to_file(frames, out), "out": out and str(out)}
+        rows = _to_stdout(frames) if out is None else _to_file(terminal.counted(frames), out)
+        facts = {"rows": rows, "out": out and str(out)}
     for sentence in trained.findings.sentences():
         terminal.warn(f"'{data}': {sentence}")
     if out is not None:
@@ -82,27 +86,58 @@ def _to_stdout(frames: Iterator[pl.DataFrame]) -> int:
 
 def _to_file(frames: Iterator[pl.DataFrame], out: Path) -> int:
     """All rows in a file that appears when it is whole."""
-    import polars as pl
+    from dssl.files import whole_file
 
-    partial = out.with_name(f".{out.name}.partial")
     rows = 0
+    with whole_file(out) as file:
+        if out.suffix == ".parquet":
+            return _to_parquet(frames, file)
+        for number, frame in enumerate(frames):
+            text = frame.write_ndjson() if out.suffix == ".jsonl" else frame.write_csv(include_header=not number)
+            file.write(text.encode())
+            rows += frame.height
+    return rows
+
+
+class _Handed(io.RawIOBase):
+    """A file as polars is given it: the system's errors are kept, which polars would put in its own words."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            return self.file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def _to_parquet(frames: Iterator[pl.DataFrame], file: BinaryIO) -> int:
+    """All rows as Parquet; polars asks for them a part at a time, and writes them so."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    first, handed, rows = next(frames), _Handed(file), 0
+
+    def given(*_: object) -> Iterator[pl.DataFrame]:
+        nonlocal rows
+        for frame in itertools.chain([first], frames):
+            rows += frame.height
+            yield frame
+
     try:
-        if out.suffix == ".parquet":  # has one footer for all, so predictions are held until the end
-            whole = pl.concat(frames)
-            whole.write_parquet(partial)
-            rows = whole.height
-        else:
-            with partial.open("w", encoding="utf-8", newline="") as file:
-                for number, frame in enumerate(frames):
-                    text = (
-                        frame.write_ndjson() if out.suffix == ".jsonl" else frame.write_csv(include_header=not number)
-                    )
-                    file.write(text)
-                    rows += frame.height
-        os.replace(partial, out)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            partial.unlink()
+        source = register_io_source(given, schema=first.schema, is_pure=False)
+        source.sink_parquet(cast(BinaryIO, handed), row_group_size=_ROW_GROUP)
+    except pl.exceptions.PolarsError:
+        if handed.error is None:
+            raise
+    if handed.error is not None:
+        raise handed.error
     return rows
 
 

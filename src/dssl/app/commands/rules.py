@@ -118,7 +118,7 @@ def _write(circuit: Any, out: Path) -> None:
     if out.suffix == ".npz":
         circuit.save(out)
         return
-    from dssl.training.checkpoint import write_whole
+    from dssl.files import write_whole
 
     texts = {".nnf": circuit.to_nnf, ".svg": circuit.to_svg, ".dot": circuit.to_dot}
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 _LONGEST = 16 << 20  # bytes of an answer
 _AGAIN_S = 1.0  # before a worker that died at its start is started again
+_ENDING_S = 1.0  # for a worker whose output has ended
 _TRIES = 3  # to start a worker, one after another
 
 
@@ -102,9 +103,7 @@ class Pool:
                 started.set()
                 await self._work(process)
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+                await _end(process)
         self.failure = self.failure or "the workers of this server do not start; its terminal says why."
         while not self._jobs.empty():
             self._jobs.get_nowait().settle(500, {"message": self.failure})
@@ -136,6 +135,18 @@ class Pool:
                 job.settle(said["status"], said["answer"])
         finally:
             self.ready -= 1
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill a process; one that is ending by itself first has a moment, so that asyncio hears of its end, not `kill`."""
+    assert process.stdout is not None
+    if process.stdout.at_eof():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ENDING_S):
+                await process.wait()
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 async def _line(process: asyncio.subprocess.Process, what: Any = None) -> dict[str, Any] | None:

@@ -190,5 +190,8 @@ def _conflict(variables: tuple[Variable, ...], rules: tuple[Rule, ...]) -> list[
     """A minimal set of rules that contradict each other, if that is what is wrong."""
     if not variables or not rules:
         return []
-    found = Solver(normalise(variables, rules)).conflict()
+    try:
+        found = Solver(normalise(variables, rules)).conflict()
+    except RuleError:  # a rule is too large for the solver, which is what was wrong
+        return []
     return [rules[i] for i in found or ()]

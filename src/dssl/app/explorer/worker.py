@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from dssl.app.explorer import beliefs, figures, spaces
 from dssl.errors import DataError, RuleError
 
 SPARE = 3 << 30  # bytes that answers may take beyond what the process has when it is ready
+LONGEST_S = 30  # after which the process ends itself: whoever should have ended it may be gone
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -80,13 +82,21 @@ def main(run: str | None) -> None:
     _say(out, {"ready": True})
     for line in sys.stdin:
         name, request = json.loads(line)
+        _alarm(LONGEST_S)
         status, answer = answered(answers, name, request)
+        _alarm(0)
         _say(out, {"status": status, "answer": answer})
 
 
 def _say(out: TextIO, what: dict[str, Any]) -> None:
     out.write(json.dumps(what, allow_nan=False) + "\n")
     out.flush()
+
+
+def _alarm(seconds: int) -> None:
+    """On POSIX: have the system end the process after so many seconds, whatever it is doing; 0 calls that off."""
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
 
 
 def _limit_memory() -> None:

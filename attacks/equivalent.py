@@ -1,0 +1,75 @@
+"""Faults that survived, were read, and change nothing that a test should hold: each with its reason.
+
+`tests/trust/test_mutants.py` holds that the lines are still there.
+"""
+
+from __future__ import annotations
+
+MEMORY = "sets how much is done at once or by which of two equal routes: the same answer"
+UNUSED = "fills a place whose value is multiplied by zero, or overwritten"
+SAME_AXIS = "names the same axis, or the same end of a list, in another way"
+STATIC = "autograd calls these on the class, where a plain function serves as well"
+NO_OTHER = "tells the only two values there can be apart as well as the original"
+ORDER = "levels are only compared, and their order stays the same"
+WARMING = "kernels are compiled or loaded a moment later, on their first use"
+CLOCK = "moves a limit of seconds or steps, which decides when, not what"
+
+# module, part of the line as it was, part of the line as it became ("" for any), reason
+READ: list[tuple[str, str, str, str]] = [
+    ("queries", "_HELD = 1 << 24", "", MEMORY),
+    ("queries", "step = max(1, _HELD", "", MEMORY),
+    ("queries", "_GRAIN = 32_768", "", MEMORY),
+    ("queries", "if ctx.mu.numel() < _GRAIN", "", MEMORY),
+    ("queries", "@staticmethod", "", STATIC),
+    ("queries", "weights = ctx.saved_tensors[:2]", "[: 3]", SAME_AXIS),
+    ("queries", "nan_to_num(0, 0, 0)", "", "evidence does not vary, so any finite direction is multiplied by zero"),
+    ("queries", "_best(circuit, part[0, 0], part[1, 0])", "-1]", SAME_AXIS),
+    ("queries", "masked_fill((before & on) | (binary & ~on)", "before * on", "and of booleans is their product"),
+    ("relaxations", "none = (log_weights == -math.inf)", "<= -math.inf", "nothing is below −∞"),
+    ("relaxations", "log_weights.masked_fill(none, 0).log_softmax", "masked_fill(none,", UNUSED),
+    ("relaxations", "log_p.masked_fill(log_p == -math.inf, 0)", "log_p == -math.inf,", UNUSED),
+    ("relaxations", "part.unflatten(0, value.shape[-2:])", "unflatten( -1,", SAME_AXIS),
+    ("relaxations", "ends.flip(0)", "flip( -1)", SAME_AXIS),
+    ("relaxations", 'self.objective == "q"', 'self.objective >= "q"', NO_OTHER),
+    ("objective", "logits.dtype.itemsize < 4", "< 3", "no type of torch has three bytes"),
+    ("objective", "if self.prior is not None or looks else 1.0", "else 0.0", UNUSED),
+    ("objective", "_surprise(z, a).sum(-1)", "sum(+1)", SAME_AXIS),
+    ("objective", "torch.special.entr(p).sum(-1)", "sum(1)", SAME_AXIS),
+    ("objective", "s.unflatten(0, (-1, group.size))", "unflatten( -1,", SAME_AXIS),
+    ("objective", "for z in self.blocks.logits(logits)], -1)", "], +1)", SAME_AXIS),
+    ("formula", "level: int = 0", "", ORDER),
+    ("formula", "level = 9", "", ORDER),
+    ("formula", "level = 3", "level = 2", ORDER),
+    ("formula", "quoted(self.values[0])", "[ -1]", SAME_AXIS),
+    ("formula", "return Not(parts[0])", "[ -1]", SAME_AXIS),
+    ("formula", "return flat[0] if len(flat) == 1", "flat[ -1]", SAME_AXIS),
+    ("formula", "return flat[0] if len(flat) == 1", "<= 1", "no connective is made of no parts"),
+    ("formula", "most < 2**62", "", "Python's integers where numpy's would do: slower, the same masks"),
+    ("formula", "both[0] & both[1]", "both[0] * both[1]", "and of booleans is their product"),
+    ("formula", "type(arg) is cls", "type(arg) == cls", "types are equal only to themselves"),
+    ("formula", "\n@dataclass(frozen=True)", "", "And, Or and Xor inherit all that the decorator gives from _Joined"),
+    ("compiler", "SLICE_S = 0.03", "", CLOCK),
+    ("compiler", "WORTH_KEEPING_S = 0.02", "", CLOCK),
+    ("compiler", "HEAD_START = 20_000", "", CLOCK),
+    ("compiler", "QUICK = 200_000_000", "", CLOCK),
+    ("compiler", "FILL_BLOCKS = 2000", "", CLOCK),
+    ("compiler", "_REPORT_S = 0.5", "", CLOCK),
+    ("compiler", "budget_nodes: int = 20_000_000", "", CLOCK),
+    ("compiler", "slice: int = 1000", "", CLOCK),
+    ("compiler", "example = Constraints((2, 2, 2)", "", WARMING),
+    ("compiler", "_compile(example, ", "pass", WARMING),
+    ("compiler", "store = new_store(1)", "", WARMING),
+    ("compiler", "_warm_up()", "pass", WARMING),
+    ("compiler", "flush=True", "flush=False", "Python writes standard error at the end of every line anyway"),
+    ("compiler", "rival = others[-1]", "others[1]", SAME_AXIS),
+    ("compiler", "rival = others[-1]", "others[+1]", SAME_AXIS),
+    ("compiler", "b = members[0]", "[ -1]", "b is used only where there is one member"),
+    ("compiler", "if len(members) > 1", "> 2", "groups have one member, or three and more (`groups.SMALLEST`)"),
+    ("compiler", "constraints.sizes[b] == 1", "== 0", "no node is ever made of a block with one value"),
+    ("compiler", "out += [0] * constraints.sizes[b]", "", "no node is ever made of a hidden block"),
+]
+
+
+def reason(module: str, before: str, after: str) -> str:
+    """Why a fault changes nothing; empty if it was not read, or does."""
+    return next((why for name, was, became, why in READ if name == module and was in before and became in after), "")

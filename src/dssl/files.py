@@ -1,0 +1,244 @@
+"""Files and folders that appear whole or not at all, whatever happens to the process, the disk or the clock.
+
+What is written lies beside its place, as `.NAME.XXXXXXXX.dssl-partial`, until it is on disk; then it is renamed. A
+writer that was killed leaves that behind, and the next writer in the folder removes it. A lock, which the system keeps
+for as long as a writer lives, tells the two apart: neither clocks nor process numbers are asked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from dssl.errors import WriteError
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+_OURS = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.dssl-(?P<kind>partial|old)", re.DOTALL)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_whole(path: str | Path, data: bytes, *, parents: bool = False) -> None:
+    """Write a file so that, whatever happens, either its old content or all of the new is there."""
+    with whole_file(path, parents=parents) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_file(path: str | Path, *, parents: bool = False) -> Iterator[BinaryIO]:
+    """A file to write to, which takes its place at the end, or vanishes on an error.
+
+    `parents`: make the folders above it.
+    """
+    place = Path(os.path.abspath(path))
+    with _translated(path, place):
+        if parents:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        if place.exists() and not place.is_file():  # a folder, or a device that would be replaced
+            raise OSError(errno.EEXIST, "what is there is no file")
+        clear(place.parent)
+        with _beside(place, _new_file) as partial:
+            with partial.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, place)
+        if not is_partial(place.parent):  # else `whole_folder` does it, once for all
+            _sync(place.parent)
+
+
+@contextmanager
+def whole_folder(path: str | Path) -> Iterator[Path]:
+    """A folder to fill with whole files, which takes the place of all that was there, or vanishes on an error."""
+    place = Path(os.path.abspath(path))
+    with _translated(path, place):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        clear(place.parent)
+        with _beside(place, os.mkdir) as fresh:
+            yield fresh
+            _sync(fresh)
+            _replace_folder(fresh, place)
+        _sync(place.parent)
+
+
+def append(path: str | Path, data: bytes) -> None:
+    """Add to the end of a file: all of it, or nothing on an error. A killed writer may leave a part."""
+    with _translated(path, Path(os.path.abspath(path))), open(path, "ab", buffering=0) as file:
+        before = os.fstat(file.fileno()).st_size
+        try:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(file.fileno(), before)
+            raise
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, if there is one: a killed remover leaves all of it or nothing under its name."""
+    with suppress(FileNotFoundError):
+        aside = _name(path, "partial")
+        os.rename(path, aside)
+        _remove(aside)
+
+
+def clear(folder: Path) -> None:
+    """Remove what writers that are gone left in a folder; put back what they had only moved aside."""
+    with suppress(OSError):
+        for left in sorted(Path(entry) for entry in os.scandir(folder) if _OURS.fullmatch(entry.name)):
+            with _lock(left) as held:
+                if held:
+                    _clear(left)
+
+
+def is_partial(path: Path) -> bool:
+    """Whether something is called as what is unfinished or left behind."""
+    return _OURS.fullmatch(path.name) is not None
+
+
+# ---- names and locks ----
+
+
+def _name(place: Path, kind: str) -> Path:
+    return place.with_name(f".{place.name}.{uuid4().hex[:8]}.dssl-{kind}")
+
+
+@contextmanager
+def _beside(place: Path, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Something new beside a place, known as a living writer's, and gone at the end if it is still there."""
+    while True:
+        partial = _name(place, "partial")
+        make(partial)
+        with _lock(partial) as alone:
+            if alone is False or not partial.exists():  # it was just taken for a left-over
+                continue
+            try:
+                yield partial
+                return
+            finally:
+                _remove(partial)
+
+
+def _new_file(path: Path) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[bool | None]:
+    """Within it, the lock on a file or folder: True, False if another has it, None where there are no locks."""
+    handle, held = -1, None
+    try:
+        if fcntl is not None:
+            with suppress(OSError):
+                handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+                held = _try_lock(handle)
+        yield held
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _try_lock(handle: int) -> bool | None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+# ---- renaming and removing ----
+
+
+def _replace_folder(fresh: Path, place: Path) -> None:
+    """A folder takes another's place, in one step where the system can; the other is then called `fresh`, or gone."""
+    if not os.path.lexists(place):
+        os.rename(fresh, place)
+    elif not _swapped(fresh, place):
+        old = _name(place, "old")
+        with _lock(place):
+            os.rename(place, old)
+            try:
+                os.rename(fresh, place)
+            except BaseException:
+                os.rename(old, place)
+                raise
+        _remove(old)
+
+
+def _swapped(a: Path, b: Path) -> bool:
+    """Swap two names in one step; False where that cannot be done (it can on Linux, with most file systems)."""
+    if sys.platform != "linux":
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    swap = getattr(ctypes.CDLL(None), "renameat2", None)
+    return swap is not None and swap(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0
+
+
+def _clear(left: Path) -> None:
+    found = _OURS.fullmatch(left.name)
+    if found and found["kind"] == "old" and not os.path.lexists(place := left.with_name(found["name"])):
+        os.rename(left, place)
+    else:
+        _remove(left)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder on disk too, where that can be asked for; what they name is there in any case."""
+    if os.name == "posix":
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+# ---- errors ----
+
+
+@contextmanager
+def _translated(path: str | Path, place: Path) -> Iterator[None]:
+    """Within it, the system's errors become ours; those about other files stay what they are."""
+    try:
+        yield
+    except WriteError:
+        raise
+    except OSError as error:
+        named = None if error.filename is None else Path(os.path.abspath(os.fsdecode(error.filename)))
+        if named is None or named in (place, *place.parents) or any(map(is_partial, (named, *named.parents))):
+            raise write_error(path, error) from None
+        raise
+
+
+def write_error(path: str | Path, error: OSError) -> WriteError:
+    """Our error for the system's: the file, the reason, what to do."""
+    named = (part["name"] if (part := _OURS.fullmatch(name)) else name for name in Path(path).parts)
+    todo = "Free some space" if error.errno in _FULL else "Check the folder and its permissions"
+    reason = error.strerror or str(error)
+    return WriteError(
+        error.errno,
+        f"'{Path(*named)}' cannot be written: {reason}\n"
+        f"What was there before is untouched. {todo}, and run the same again.",
+    )
