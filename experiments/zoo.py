@@ -352,10 +352,10 @@ them to each other and to what is given (`experiments/zoo.py` has them). {settin
 the others {shares[0]} to {shares[-1]} % have labels. {settings["seeds"]} seeds, and the same network of two hidden
 layers for all. λ was chosen for each method on other seeds, by exact labels (`python experiments/zoo.py --choose`);
 every prior of the circuit lost there with λ = 1 or more. "Rules in the likelihood" learns log p(y | V) of the labelled
-rows, with no term for the others; without the rules its network says nothing. LTNtorch
-{record["versions"].get("LTNtorch", "")} has the same rules, rows, network, steps and supervised loss, and its own loss
-for the rules. "Raw" is the most probable value
-of each variable, "decoded" the most probable label that obeys the rules; "label" is right if type and all parts are.
+rows, with no term for the others; without the rules its network says nothing.
+LTNtorch {record["versions"].get("LTNtorch", "")} has the same rules, rows, network, steps and supervised loss, and its
+own loss for the rules. "Raw" is the most probable value of each variable, "decoded" the most probable label that obeys
+the rules; "label" is right if type and all parts are.
 
 {tables}
 

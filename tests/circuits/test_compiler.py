@@ -376,7 +376,7 @@ def test_progress_is_told_if_asked_for_and_now_and_then(
 ) -> None:
     monkeypatch.setattr(compiler, "_REPORT_S", wait_s)
     with pytest.raises(BudgetError):
-        compiled(hard(), progress=progress, budget_nodes=5000)
+        compiled(hard(), budget_nodes=5000, **({"progress": True} if progress else {}))
     assert bool(capsys.readouterr().err) == bool(lines)
     heard: list[Progress] = []
     with pytest.raises(BudgetError):

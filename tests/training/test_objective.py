@@ -305,20 +305,21 @@ def test_alignment_keeps_predictions_from_collapsing():
     assert share["aligned"] > 0.8
 
 
-def test_the_running_mean_and_the_target_move_by_a_hundredth():
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.4}])
+def test_the_running_mean_and_the_target_move_by_what_momentum_leaves(options):
     space = SPACES["mix"]
-    given = torch.linspace(0.2, 0.8, space.width)
-    align = Alignment(space, given)
+    given, kept = torch.linspace(0.2, 0.8, space.width), options.get("momentum", 0.99)
+    align = Alignment(space, given, **options)
     start, z = align.target.clone(), logits_of(space, 6).float()
     y = torch.from_numpy(space.encode([{"legs": 1, "a": "x", "fins": 0, "b": "v", "c": "r"}] * 2)).float()
     theta = torch.cat([v.softmax(-1).flatten(-2) for v in align.blocks.logits(z)], -1).mean(0)
     seen = torch.cat([a.flatten(-2) for a in align.blocks.allowed(y)], -1)[0].float()
     assert seen.sum() == len(space.variables)
     align.move(z)
-    torch.testing.assert_close(align.mean, 0.99 * start + 0.01 * theta)
+    torch.testing.assert_close(align.mean, kept * start + (1 - kept) * theta)
     assert torch.equal(align.target, start)
     align.move_target(y)
-    torch.testing.assert_close(align.target, 0.99 * start + 0.01 * seen)
+    torch.testing.assert_close(align.target, kept * start + (1 - kept) * seen)
     before = align.mean.clone()
     for nothing in (z[:0], y[:0]):
         align.move(nothing)

@@ -19,14 +19,16 @@ class Ended(Exception):
 
 @pytest.fixture(autouse=True)
 def ending() -> Iterator[None]:
-    """SIGTERM raises here, and does not end the tests."""
+    """SIGTERM raises here, and does not end the tests; Ctrl-C is heard even if they were started in the background."""
 
     def end(number: int, frame: Any) -> None:
         raise Ended
 
-    before = signal.signal(signal.SIGTERM, end)
+    usual = {signal.SIGTERM: end, signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def handlers() -> list[Any]:

@@ -79,12 +79,14 @@ import sys
 from dssl.app.cli import main
 
 assert "torch" not in sys.modules
-assert main(["fit", *sys.argv[2:]]) == 0  # first: it also says how torch is to add up
+threads = int(sys.argv[1])
+sys.argv[:2] = ["dssl", "fit"]
+assert main() == 0  # first: it also says how torch is to add up
 
 import json, torch
 from trust.test_reproducibility import fitted
 
-assert torch.get_num_threads() == int(sys.argv[1])
+assert torch.get_num_threads() == threads
 json.dump(fitted(), open("found.json", "w"))
 """
 

@@ -33,7 +33,8 @@ for command in (fit.fit, predict.predict, predict.evaluate, rules.app, tours.exp
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, by default this process's own, and give its exit code."""
-    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # the same sums on any number of threads; before torch is loaded
+    if argv is None:  # a process of our own: have sums the same on any number of threads; before torch is loaded
+        os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     try:
         code = app(list(sys.argv[1:] if argv is None else argv), exit_on_error=False, print_error=False)
         sys.stdout.flush()
