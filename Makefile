@@ -44,7 +44,8 @@ check: $(VENV)/dev
 	$(BIN)/mypy
 
 coverage: $(VENV)/dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov \
+	  tests/logic tests/circuits tests/priors tests/training tests/app tests/test_files.py
 
 bench: $(VENV)/bench
 	for name in compile evaluate priors training; do $(BIN)/python benchmarks/$$name.py || exit 1; done

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import difflib
 import functools
 import gc
 import importlib
@@ -31,29 +30,30 @@ import os
 import platform
 import random
 import resource
+import signal
 import sys
 import tempfile
 import time
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "attacks" / "results" / "mutants.json"
 MEGABYTES = 4096  # that a child may hold
 EXAMPLES = 25  # of a hypothesis test
 STATES = ("killed", "timeout", "survived", "not run")
-PATIENCE_S, PATIENCE = 20, 8  # a child may take so many seconds and times as long as its tests took without a fault
+PATIENCE_S, PATIENCE = 10, 3  # of a core, that a child may take: so much, and times what its tests took without a fault
+ASLEEP_S = 900  # that it may last, whatever else the machine does
 
 
 @dataclass(frozen=True)
 class Module:
-    """A module, the test files it is held to, and modules whose compiled functions run as plain Python."""
+    """A module, the test files (or tests) it is held to, and modules whose compiled functions run as plain Python."""
 
     name: str
     tests: tuple[str, ...]
@@ -65,119 +65,20 @@ class Module:
 
 
 _SEARCH = tuple(f"dssl.circuits.{m}" for m in ("components", "emission", "nodes", "ordering", "propagation", "search"))
+_SEARCHED = (
+    "circuits/test_components.py",
+    "circuits/test_search.py",
+    "circuits/test_compiler.py::test_circuit_has_the_models_that_enumeration_finds",
+)
 MODULES = {
     "formula": Module("dssl.logic.formula", ("logic/test_formula.py", "logic/test_symbols.py")),
     "compiler": Module("dssl.circuits.compiler", ("circuits/test_compiler.py", "circuits/test_compiler_turns.py")),
     "queries": Module("dssl.circuits.queries", ("circuits/test_queries.py",)),
     "relaxations": Module("dssl.priors.relaxations", ("priors/test_relaxations.py", "priors/test_mixtures.py")),
     "objective": Module("dssl.training.objective", ("training/test_objective.py", "training/test_consistency.py")),
-    "search": Module("dssl.circuits.search", ("circuits/test_search.py", "circuits/test_components.py"), _SEARCH),
-    "components": Module(
-        "dssl.circuits.components", ("circuits/test_search.py", "circuits/test_components.py"), _SEARCH
-    ),
+    "search": Module("dssl.circuits.search", _SEARCHED, _SEARCH),
+    "components": Module("dssl.circuits.components", _SEARCHED, _SEARCH),
 }
-
-
-# ---- faults ----
-
-
-class Mutant(NamedTuple):
-    """One fault: its operator, the occurrence of it in the source, and the line."""
-
-    operator: str
-    occurrence: int
-    line: int
-
-    @property
-    def key(self) -> str:
-        return f"{self.operator}/{self.occurrence}"
-
-    def applied(self, source: str) -> str | None:
-        """The source with the fault; None if nothing comes of it, or nothing that can be parsed."""
-        from cosmic_ray.mutating import mutate_code
-
-        changed = mutate_code(source, operators()[self.operator], self.occurrence)
-        return changed if changed is not None and _tree(changed) not in (None, _tree(source)) else None
-
-
-@functools.cache
-def operators() -> dict[str, Any]:
-    """cosmic-ray's operators that need no arguments, and one that leaves a statement out."""
-    from cosmic_ray.operators.operator import Operator
-    from cosmic_ray.plugins import get_operator, operator_names
-    from parso.python.tree import Keyword
-
-    class LeaveOut(Operator):
-        """Calls whose result is not used, augmented assignments and raises become `pass`."""
-
-        def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:
-            if node.type == "simple_stmt":
-                first = node.children[0]
-                call = first.type in ("atom_expr", "power") and first.children[-1].get_code().startswith("(")
-                added = first.type == "expr_stmt" and first.children[1].get_code().strip() not in ("=", ":")
-                annotated = added and first.children[1].type == "annassign"
-                if call or first.type == "raise_stmt" or (added and not annotated):
-                    yield first.start_pos, first.end_pos
-
-        def mutate(self, node: Any, index: int) -> Any:
-            first = node.children[0]
-            node.children[0] = Keyword("pass", first.start_pos, first.get_first_leaf().prefix)
-            return node
-
-        @classmethod
-        def examples(cls) -> tuple[()]:
-            return ()
-
-    names = [name for name in operator_names() if "Variable" not in name and "NoOp" not in name]
-    return {name.partition("/")[2]: get_operator(name)() for name in names} | {"LeaveOut": LeaveOut()}
-
-
-def mutants(source: str, each: int, seed: int) -> list[Mutant]:
-    """Up to `each` faults of each kind for each place of the source, drawn by the seed; in the order of the source.
-
-    Places in annotations are left out, as nothing evaluates them, and stars among parameters, which are no operators.
-    """
-    from cosmic_ray.ast import ast_nodes, get_ast
-
-    tree, unread = list(ast_nodes(get_ast(source))), annotations(source)
-    unread += [
-        (n.start_pos, n.end_pos) for n in tree if n.type == "operator" and n.parent.type in ("parameters", "param")
-    ]
-    places: dict[tuple[Any, ...], list[Mutant]] = defaultdict(list)
-    for name, operator in operators().items():
-        found = (position for node in tree for position in operator.mutation_positions(node))
-        for occurrence, (start, end, *_) in enumerate(found):
-            if not any(first <= start and end <= last for first, last in unread):
-                places[start, end, name.partition("_")[0]].append(Mutant(name, occurrence, start[0]))
-    draw = random.Random(seed)
-    return [m for place in sorted(places) for m in draw.sample(places[place], min(each, len(places[place])))]
-
-
-def annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where annotations begin and end."""
-    found: list[ast.expr | None] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef):
-            found.append(node.returns)
-        elif isinstance(node, ast.arg | ast.AnnAssign):
-            found.append(node.annotation)
-    return [((e.lineno, e.col_offset), (e.end_lineno or 0, e.end_col_offset or 0)) for e in found if e is not None]
-
-
-def _tree(source: str) -> str | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.dump(ast.parse(source))
-    except SyntaxError:
-        return None
-
-
-def difference(source: str, changed: str) -> tuple[str, str]:
-    """The lines that a fault changes, before and after."""
-    lines = list(difflib.ndiff(source.splitlines(), changed.splitlines()))
-    before, after = ("\n".join(text[2:].strip() for text in lines if text.startswith(sign + " ")) for sign in "-+")
-    return before, after
 
 
 # ---- running tests ----
@@ -186,7 +87,7 @@ def difference(source: str, changed: str) -> tuple[str, str]:
 class Tests:
     """A pytest plugin: hypothesis made short, and some tests only, the quickest first.
 
-    It notes the seconds of each test, tells `switch` which begins, and `done` the code and the test that failed.
+    It notes the core seconds of each test, tells `switch` which begins, and `done` the code and the test that failed.
     """
 
     def __init__(
@@ -215,11 +116,14 @@ class Tests:
             items.sort(key=lambda item: 0 if "line:" in item.nodeid else wanted[item.nodeid])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.seconds[nodeid] = -time.process_time()
         if self.switch:
             self.switch(nodeid)
 
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.seconds[nodeid] += time.process_time()
+
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         self.failed = self.failed or (report.nodeid if report.failed else "")
 
     def pytest_collectreport(self, report: Any) -> None:
@@ -249,6 +153,8 @@ class Warm:
 
     def tests_of(self, at: int) -> dict[str, float]:
         """Tests that run the statement, by seconds; all of them if it is run at import."""
+        from attacks.faults import statement
+
         span = statement(self.module.path.read_text(), at)
         names = {name for line in span for name in self.lines.get(line, [])} if span else {""}
         return dict(self.seconds) if "" in names else {name: self.seconds[name] for name in names}
@@ -285,23 +191,6 @@ def interpret(names: tuple[str, ...]) -> None:
 
     jit.entry, jit.inner = plain(jit.entry), plain(jit.inner)
     np.seterr(over="ignore")
-
-
-def statement(source: str, line: int) -> range | None:
-    """Lines of the statement around a line, of a compound one those of its head; None if it runs at import."""
-    innermost: ast.stmt | None = None
-    inside = False
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            if innermost is None or node.lineno >= innermost.lineno:
-                innermost = node
-            body = getattr(node, "body", None)
-            inside |= isinstance(node, ast.FunctionDef) and body is not None and body[0].lineno <= line
-    if innermost is None or not inside or isinstance(innermost, ast.FunctionDef | ast.ClassDef):
-        return None
-    body = getattr(innermost, "body", None)
-    head = isinstance(body, list) and body[0].lineno > innermost.lineno
-    return range(innermost.lineno, body[0].lineno if head and body else (innermost.end_lineno or line) + 1)
 
 
 def dependents(name: str) -> set[str]:
@@ -360,6 +249,7 @@ def in_child(module: Module, source: str, seconds: dict[str, float], folder: str
         os.dup2(out, 1)
         os.dup2(out, 2)
     resource.setrlimit(resource.RLIMIT_DATA, (MEGABYTES << 20,) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (round(PATIENCE_S + PATIENCE * sum(seconds.values())),) * 2)
     os.environ["DSSL_CACHE"] = folder
     sys.meta_path.insert(0, _Changed(module, source))  # type: ignore[arg-type]
 
@@ -380,8 +270,8 @@ def outcome(warm: Warm, line: int, changed: str, show: bool = False) -> tuple[st
         arguments = (warm.module, changed, seconds, folder, show)
         child = multiprocessing.get_context("fork").Process(target=in_child, args=arguments)
         child.start()
-        child.join(PATIENCE_S + PATIENCE * sum(seconds.values()))
-        if child.is_alive():
+        child.join(ASLEEP_S)
+        if child.is_alive() or child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
             child.kill()
             child.join()
             return "timeout", ""
@@ -397,10 +287,13 @@ def outcome(warm: Warm, line: int, changed: str, show: bool = False) -> tuple[st
 def attack(name: str, options: argparse.Namespace, last: dict[str, Any] | None) -> dict[str, Any]:
     """All faults of a module, or those that survived last time; the record for the file of results."""
     from attacks.equivalent import reason
+    from attacks.faults import difference, mutants
 
     began = time.process_time()
     source = MODULES[name].path.read_text()
     drawn = mutants(source, options.each, options.seed)
+    if MODULES[name].interpreted:  # there the decorators do nothing
+        drawn = [m for m in drawn if m.operator != "RemoveDecorator"]
     if options.sample and options.sample < len(drawn):
         chosen = random.Random(options.seed).sample(range(len(drawn)), options.sample)
         drawn = [drawn[i] for i in sorted(chosen)]
@@ -467,6 +360,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     if options.show:
+        from attacks.faults import difference, mutants
+
         module = MODULES[options.module[0]]
         source = module.path.read_text()
         chosen = next(m for m in mutants(source, 100, 0) if m.key == options.show)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dssl.circuits import search as kernel
-from dssl.circuits.nodes import NODES, START
+from dssl.circuits.components import DECISIONS, NEED
+from dssl.circuits.nodes import CHILDREN, NODES, START
 from dssl.circuits.problem import B_RANK, Problem, build, lay_out
 from dssl.circuits.search import Search
 from dssl.logic.constraints import Constraints
@@ -71,6 +72,33 @@ def test_arrays_grow_when_they_must() -> None:
     search, _ = finish(kernel.start(problem_of(1, n=40, ratio=1.8), 40), 10**9)
     assert search.store.sizes[NODES] > 4096
     assert len(search.store.node) > search.store.sizes[NODES]
+
+
+def test_a_decision_with_more_children_than_there_is_room_for() -> None:
+    """Each of n values settles n binaries: the decision has n² children, many times what is kept free for one step."""
+    n = 110
+    bits = np.random.default_rng(0).integers(0, 2, (n, n))
+    clauses = [  # value v is not chosen, or binary b is bits[v, b]
+        (*(w for w in range(n) if w != v), n + 2 * b + int(bits[v, b])) for v in range(n) for b in range(n)
+    ]
+    constraints = Constraints((n, *(2,) * n), (True, *(False,) * n), tuple(clauses), (), visible=n + 1)
+    problem = build(constraints, lay_out(constraints, []))
+    assert problem is not None
+    problem.block[:-1, B_RANK] = np.arange(n, -1, -1)  # the values first
+    search, lacking = kernel.start(problem, 0), []
+    while kernel.run(*search[:3], 10**9, search.margin) != kernel.DONE:
+        lacking.append(search.store.sizes[CHILDREN] + search.stack.counts[NEED] - len(search.store.child))
+        search = search.with_room()
+    assert lacking[-1] > 0  # it stopped at the decision, whose children are as many as those of its products
+    assert search.stack.counts[NEED] == n * n > 3 * search.margin
+    assert search.stack.counts[DECISIONS] == 1
+    start = search.store.node[search.root, START]
+    pairs = search.store.child[start : search.store.node[search.root + 1, START]].reshape(-1, 2)
+    assert len(pairs) == n
+    for v, (value, product) in enumerate(sorted(pairs.tolist())):
+        below = search.store.child[search.store.node[product, START] : search.store.node[product + 1, START]]
+        assert value == 2 + v
+        assert sorted(below.tolist()) == [2 + n + 2 * b + int(bits[v, b]) for b in range(n)]
 
 
 def test_the_share_done_rises_to_one() -> None:
