@@ -11,6 +11,7 @@ and the console work like scripts. Functions and classes of the script travel al
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import pickle
@@ -205,7 +206,14 @@ def join(accelerator: str, timeout: timedelta) -> Ranks:
         log.setLevel(logging.WARNING)  # it greets with a banner
         fabric.launch()
         log.setLevel(level)
+        atexit.register(_part)
     return Ranks(dist.get_rank(), dist.get_world_size(), fabric.device)
+
+
+def _part() -> None:
+    """Ends the connection while Python still runs: gloo's threads abort a process that ends with one open."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _device(accelerator: str) -> torch.device:
@@ -312,8 +320,6 @@ def main() -> None:
     except BaseException as error:
         (folder / f"error-{rank}").write_bytes(_portable(error))
         os._exit(1)  # without the farewells of a connection whose other side may wait for us
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 def _portable(error: BaseException) -> bytes:
