@@ -76,7 +76,7 @@ class Settings:
             "mnist, long": Task(
                 100,
                 0,
-                3000,
+                2000,
                 ("remixmatch",),
                 "digits",
                 _SMALL | {"unlabelled_batch": 200},
