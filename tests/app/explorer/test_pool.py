@@ -86,10 +86,10 @@ def test_ends_of_workers_are_noticed_without_a_word(caplog: pytest.LogCaptureFix
 def test_a_full_queue_is_busy_at_once() -> None:
     async def ask(pool: Pool) -> Any:
         await pool.ask("echo", 0)
-        waiting = []
-        for _ in range(4):
-            waiting.append(asyncio.create_task(pool.ask("sleep", 0.3)))
-            await asyncio.sleep(0.02)
+        waiting = [asyncio.create_task(pool.ask("sleep", 3.0))]
+        await asyncio.sleep(0.05)  # it is at work
+        waiting += [asyncio.create_task(pool.ask("echo", i)) for i in range(3)]
+        await asyncio.sleep(0.05)
         with pytest.raises(Busy, match="too many requests"):
             await pool.ask("echo", 1)
         return await asyncio.gather(*waiting)
@@ -100,7 +100,7 @@ def test_a_full_queue_is_busy_at_once() -> None:
 def test_whoever_waits_too_long_is_told_and_not_worked_for() -> None:
     async def ask(pool: Pool) -> Any:
         await pool.ask("echo", 0)
-        slow = asyncio.create_task(pool.ask("sleep", 0.6))
+        slow = asyncio.create_task(pool.ask("sleep", 3.0))
         await asyncio.sleep(0.05)
         pool.patience = 0.2
         with pytest.raises(Busy, match="no worker came free"):
