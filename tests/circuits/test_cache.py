@@ -83,6 +83,23 @@ def test_files_of_processes_that_are_gone_are_removed(place: Path) -> None:
     assert not left.exists()
 
 
+def test_above_the_limit_what_was_not_used_for_longest_goes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [letter * 64 for letter in "abcd"]
+    for age, key in enumerate(keys[:3]):
+        cache.save(key, ARRAYS)
+        os.utime(place / f"{key}.npz", (1000 + age, 1000 + age))
+    (place / "notes.txt").write_text("mine")
+    os.utime(place / "notes.txt", (0, 0))
+    size = (place / f"{keys[0]}.npz").stat().st_size
+    assert cache.load(keys[0]) is not None  # the oldest, but used
+    monkeypatch.setattr(cache, "LIMIT", 3 * size)
+    cache.save(keys[3], ARRAYS)
+    assert {path.name for path in place.iterdir()} == {f"{keys[i]}.npz" for i in (0, 2, 3)} | {"notes.txt"}
+    monkeypatch.setattr(cache, "LIMIT", 0)
+    cache.save(keys[1], ARRAYS)
+    assert [path.name for path in place.glob("*.npz")] == [f"{keys[1]}.npz"]  # the newest stays, however large
+
+
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")

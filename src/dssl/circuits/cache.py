@@ -3,6 +3,7 @@
 One file a circuit, named by the SHA-256 of what was compiled and written as `dssl.files` does, so two processes or a
 killed one never leave half a file under that name. What cannot be read, or is not what it says, is ignored. The folder
 is `DSSL_CACHE`, or ``dssl`` in the user's cache folder; if there is none or it cannot be written, nothing is kept.
+Above a gigabyte the circuits that were not used for longest go.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dssl.circuits.emission import Arrays
 from dssl.logic.constraints import Constraints
 
 VERSION = "1"  # of the file and of what the compiler makes of given constraints: raise it when either changes
+LIMIT = 1 << 30  # bytes of all circuits
 _FIELDS = {"kind": np.int8, "literal": np.int32, "ptr": np.int64, "child": np.int32}
 
 
@@ -52,13 +54,16 @@ def content_key(constraints: Constraints) -> str:
 def load(key: str) -> Arrays | None:
     """The arrays kept under a key, or None."""
     try:
-        held = packed.arrays(folder() / f"{key}.npz")
+        path = folder() / f"{key}.npz"
+        held = packed.arrays(path)
         arrays = tuple(held[name] for name in _FIELDS)
         checksum = str(held["checksum"])
     except (OSError, RuntimeError, KeyError, packed.Damaged):
         return None
     if [a.dtype for a in arrays] != [np.dtype(t) for t in _FIELDS.values()] or _checksum(key, arrays) != checksum:
         return None
+    with contextlib.suppress(OSError):  # of someone else, perhaps, who lets us read
+        os.utime(path)
     kind, literal, ptr, child = arrays
     return kind, literal, ptr, child
 
@@ -67,8 +72,23 @@ def save(key: str, arrays: Arrays) -> None:
     """Keep the arrays under a key, if the folder can be written."""
     kind, literal, ptr, child = arrays
     checksum = np.array(_checksum(key, arrays))
-    with contextlib.suppress(OSError, RuntimeError), files.whole_file(folder() / f"{key}.npz", parents=True) as file:
-        np.savez(file, checksum=checksum, kind=kind, literal=literal, ptr=ptr, child=child)
+    with contextlib.suppress(OSError, RuntimeError):
+        path = folder() / f"{key}.npz"
+        with files.whole_file(path, parents=True) as file:
+            np.savez(file, checksum=checksum, kind=kind, literal=literal, ptr=ptr, child=child)
+        _trim(path)
+
+
+def _trim(newest: Path) -> None:
+    """Remove circuits until all are within the limit: those not used for longest, and never the newest."""
+    with os.scandir(newest.parent) as entries:
+        others = [(Path(entry), entry.stat()) for entry in entries if entry.name.endswith(".npz")]
+    total = newest.stat().st_size
+    for path, held in sorted(others, key=lambda other: other[1].st_mtime, reverse=True):
+        if path != newest:
+            total += held.st_size
+            if total > LIMIT:
+                path.unlink(missing_ok=True)
 
 
 def _checksum(key: str, arrays: tuple[np.ndarray, ...]) -> str:

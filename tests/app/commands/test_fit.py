@@ -272,6 +272,7 @@ def test_a_run_that_was_cut_short_ends_like_one_that_was_not(
 
     def update(self: _Run, loss: Any) -> None:
         if self.step == 12:
+            self.started -= 1000.0
             monkeypatch.undo()
             os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C
         kept(self, loss)
@@ -281,6 +282,7 @@ def test_a_run_that_was_cut_short_ends_like_one_that_was_not(
     assert re.search("interrupted at step 1[34] of 20", err)
     out, _ = run(capsys, *words, "--out", tmp_path / "cut")
     assert "going on from the last checkpoint" in out
+    assert re.search(r"trained in 10\d\d\.\d s, 20 steps", out)  # with those before it was cut
     weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "cut")]
     assert weights[0] == weights[1]
 

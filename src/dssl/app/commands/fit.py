@@ -68,7 +68,8 @@ def _run(plan: Plan, out: Path, terminal: Terminal) -> int:
         if folder.interrupted():
             print(f"to go on, run the same again: {_command()}", file=sys.stderr)
             return INTERRUPTED
-        facts = _finish(plan, model, folder, terminal, time.monotonic() - began)
+        earlier_too = max((row["seconds"] for row in model.history_), default=0.0)  # of a run that was resumed
+        facts = _finish(plan, model, folder, terminal, max(time.monotonic() - began, earlier_too))
     except KeyboardInterrupt:  # a second Ctrl-C
         kept = f"to go on from the last checkpoint, run the same again: {_command()}"
         print(kept if folder.resumable else "nothing was kept", file=sys.stderr)
