@@ -266,7 +266,9 @@ weight it has by default beside a consistency term, and the balance of predictio
 60,000 training images, CIFAR-10 the 10,000 of its first batch. Both have a network of three convolutions, and
 {tasks["mnist"]["steps"]} and {tasks["cifar10"]["steps"]} steps: far from what large networks and days of a GPU reach.
 *mnist, long* has {tasks["mnist, long"]["steps"]} steps; of the terms that lead at {tasks["mnist"]["steps"]} steps
-ReMixMatch was taken, after single runs of three of them with 2,000 to 4,000 steps.
+ReMixMatch was taken, after single runs of three of them with 2,000 to 4,000 steps. With 3,000 steps (the
+number in `experiments/combination.py` raised), on the same seeds, it had 98.67 without the prior and 98.68 with it: the
+prior gets there sooner, not further.
 
 {scores}
 
