@@ -322,10 +322,10 @@ def figures(record: dict[str, Any]) -> None:
             if variant in rows:
                 axes.axvline(rows[variant]["score"], linestyle=style, color="grey", label=variant)
         axes.set_yticks(range(len(terms)), terms)
-        axes.invert_yaxis()
+        axes.set_ylim(len(terms) - 0.5, -0.5)
         axes.set_title(_title(name, settings) + " labels")
         if place == 1:
-            axes.legend(fontsize="small")
+            figure.legend(loc="lower right")  # where no panel is
     figure.savefig(_HERE.parent / "docs" / "pictures" / "combination.svg", metadata={"Date": None})
 
 
