@@ -88,16 +88,16 @@ def test_above_the_limit_what_was_not_used_for_longest_goes(place: Path, monkeyp
     for age, key in enumerate(keys[:3]):
         cache.save(key, ARRAYS)
         os.utime(place / f"{key}.npz", (1000 + age, 1000 + age))
-    (place / "notes.txt").write_text("mine")
-    os.utime(place / "notes.txt", (0, 0))
+    (place / "mine.npz").write_text("no circuit")
+    os.utime(place / "mine.npz", (0, 0))
     size = (place / f"{keys[0]}.npz").stat().st_size
     assert cache.load(keys[0]) is not None  # the oldest, but used
     monkeypatch.setattr(cache, "LIMIT", 3 * size)
     cache.save(keys[3], ARRAYS)
-    assert {path.name for path in place.iterdir()} == {f"{keys[i]}.npz" for i in (0, 2, 3)} | {"notes.txt"}
+    assert {path.name for path in place.iterdir()} == {f"{keys[i]}.npz" for i in (0, 2, 3)} | {"mine.npz"}
     monkeypatch.setattr(cache, "LIMIT", 0)
     cache.save(keys[1], ARRAYS)
-    assert [path.name for path in place.glob("*.npz")] == [f"{keys[1]}.npz"]  # the newest stays, however large
+    assert {path.name for path in place.iterdir()} == {f"{keys[1]}.npz", "mine.npz"}  # the newest stays, however large
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:

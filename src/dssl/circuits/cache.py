@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from dssl.logic.constraints import Constraints
 
 VERSION = "1"  # of the file and of what the compiler makes of given constraints: raise it when either changes
 LIMIT = 1 << 30  # bytes of all circuits
+_NAME = re.compile(r"[0-9a-f]{64}\.npz")  # the folder may hold other things
 _FIELDS = {"kind": np.int8, "literal": np.int32, "ptr": np.int64, "child": np.int32}
 
 
@@ -82,7 +84,7 @@ def save(key: str, arrays: Arrays) -> None:
 def _trim(newest: Path) -> None:
     """Remove circuits until all are within the limit: those not used for longest, and never the newest."""
     with os.scandir(newest.parent) as entries:
-        others = [(Path(entry), entry.stat()) for entry in entries if entry.name.endswith(".npz")]
+        others = [(Path(entry), entry.stat()) for entry in entries if _NAME.fullmatch(entry.name)]
     total = newest.stat().st_size
     for path, held in sorted(others, key=lambda other: other[1].st_mtime, reverse=True):
         if path != newest:
