@@ -63,7 +63,7 @@ def test_measures_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_peer_reads_rules_as_real_logic() -> None:
     """a → b is 1 − a + ab, and 1 − √(mean of (1 − t)²) aggregates over rows, then over rules."""
-    pytest.importorskip("ltn")
+    pytest.importorskip("ltn", reason="the peer is installed by the extra `bench`")
     space = LabelSpace("kind: {x, y, z}\na, b\na -> b\nkind in {x, y} <-> !a | b")
     peer = zoo.LogicTensorNetwork(space, 1.0, linear_ramp(1))
     logits = torch.randn(5, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
@@ -121,7 +121,7 @@ def test_the_figure_is_drawn(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("method", ["none", "dp2", "ltn"])
 def test_a_run_decodes_only_valid_labels(method: str) -> None:
     if method == "ltn":
-        pytest.importorskip("ltn")
+        pytest.importorskip("ltn", reason="the peer is installed by the extra `bench`")
     found = zoo.one(50, method, 0, replace(Settings(), steps=30))
     assert found["valid"] == 1
     assert found["type"] > 0.4
