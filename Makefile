@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check coverage bench reproduce fuzz attack mutants audit docs clean
+.PHONY: demo test oldest check coverage bounds bench reproduce fuzz attack mutants audit docs clean
 
 $(VENV)/base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,20 +38,33 @@ demo: $(VENV)/base
 test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
+# The oldest versions that are supported, against the tests of what depends on them most.
+oldest:
+	test -x $(VENV)/oldest/bin/python || $(PYTHON) -m venv $(VENV)/oldest
+	$(VENV)/oldest/bin/python -m pip --disable-pip-version-check --quiet install -c oldest.txt -e ".[dev]"
+	OMP_NUM_THREADS=1 NUMBA_CACHE_DIR=$(VENV)/oldest/numba $(VENV)/oldest/bin/python -m pytest -n 2 --dist loadfile \
+	  tests/logic tests/circuits tests/priors tests/models/test_inference.py tests/models/test_parameters.py
+
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# The second run leaves the kernels uncompiled, so that their lines are counted too.
 coverage: $(VENV)/dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov \
-	  tests/logic tests/circuits tests/priors tests/training tests/app tests/test_files.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report= \
+	  tests/logic tests/circuits tests/priors tests/data tests/training tests/models tests/app tests/test_files.py
+	OMP_NUM_THREADS=1 NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-append tests/circuits
+
+# The compiled loops with every index checked.
+bounds: $(VENV)/dev
+	OMP_NUM_THREADS=1 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds $(BIN)/python -m pytest -n 2 --dist loadfile tests/circuits
 
 bench: $(VENV)/bench
 	for name in compile evaluate priors training; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 reproduce: $(VENV)/bench
-	@test -n "$$DSSL_DATA" || { echo "set DSSL_DATA to the folder of the data sets: see docs/evidence.md"; exit 1; }
+	@test -n "$$DSSL_DATA" || { echo "set DSSL_DATA to the folder of the data sets: see docs/results.md"; exit 1; }
 	$(BIN)/dssl reproduce table2
 	$(BIN)/dssl reproduce paper_figures
 	$(BIN)/dssl reproduce combination --sets digits wine "breast cancer" cellcycle
@@ -64,7 +77,7 @@ reproduce: $(VENV)/bench
 	$(BIN)/dssl reproduce digit_sums
 	$(BIN)/dssl reproduce sudoku
 	$(BIN)/dssl reproduce peers
-	$(BIN)/dssl reproduce evidence
+	$(BIN)/dssl reproduce results
 
 fuzz: $(VENV)/fuzz
 	$(BIN)/python fuzz/run.py --minutes 10

@@ -1,7 +1,7 @@
 """Attacks on the library at full size, each by a command of its own; `docs/trust.md` has their figures.
 
     python attacks/precision.py     numbers against mpmath
-    python attacks/threads.py       which operations depend on the number of threads
+    python attacks/threads.py       public objects shared by threads; operations that depend on their number
     python attacks/kills.py         kill -9 at random instants
     python attacks/load.py          many cycles, many rows, many clients
     python attacks/mutants.py       faults put into the source: do the tests notice?

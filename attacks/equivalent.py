@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 MEMORY = "sets how much is done at once or by which of two equal routes: the same answer"
-UNUSED = "fills a place whose value is multiplied by zero, or overwritten"
 SAME_AXIS = "names the same axis, or the same end of a list, in another way"
 STATIC = "autograd calls these on the class, where a plain function serves as well"
 NO_OTHER = "tells the only two values there can be apart as well as the original"
@@ -23,20 +22,8 @@ READ: list[tuple[str, str, str, str]] = [
     ("queries", "@staticmethod", "", STATIC),
     ("queries", "weights = ctx.saved_tensors[:2]", "[: 3]", SAME_AXIS),
     ("queries", "nan_to_num(0, 0, 0)", "", "evidence does not vary, so any finite direction is multiplied by zero"),
-    ("queries", "_best(circuit, part[0, 0], part[1, 0])", "-1]", SAME_AXIS),
-    ("queries", "masked_fill((before & on) | (binary & ~on)", "before * on", "and of booleans is their product"),
-    ("relaxations", "none = (log_weights == -math.inf)", "<= -math.inf", "nothing is below −∞"),
-    ("relaxations", "log_weights.masked_fill(none, 0).log_softmax", "masked_fill(none,", UNUSED),
-    ("relaxations", "log_p.masked_fill(log_p == -math.inf, 0)", "log_p == -math.inf,", UNUSED),
-    ("relaxations", "part.unflatten(0, value.shape[-2:])", "unflatten( -1,", SAME_AXIS),
     ("relaxations", "ends.flip(0)", "flip( -1)", SAME_AXIS),
     ("relaxations", 'self.objective == "q"', 'self.objective >= "q"', NO_OTHER),
-    ("objective", "logits.dtype.itemsize < 4", "< 3", "no type of torch has three bytes"),
-    ("objective", "if self.prior is not None or looks else 1.0", "else 0.0", UNUSED),
-    ("objective", "_surprise(z, a).sum(-1)", "sum(+1)", SAME_AXIS),
-    ("objective", "torch.special.entr(p).sum(-1)", "sum(1)", SAME_AXIS),
-    ("objective", "s.unflatten(0, (-1, group.size))", "unflatten( -1,", SAME_AXIS),
-    ("objective", "for z in self.blocks.logits(logits)], -1)", "], +1)", SAME_AXIS),
     ("formula", "level: int = 0", "", ORDER),
     ("formula", "level = 9", "", ORDER),
     ("formula", "level = 3", "level = 2", ORDER),
@@ -48,23 +35,20 @@ READ: list[tuple[str, str, str, str]] = [
     ("formula", "both[0] & both[1]", "both[0] * both[1]", "and of booleans is their product"),
     ("formula", "type(arg) is cls", "type(arg) == cls", "types are equal only to themselves"),
     ("formula", "\n@dataclass(frozen=True)", "", "And, Or and Xor inherit all that the decorator gives from _Joined"),
-    ("compiler", "SLICE_S = 0.03", "", CLOCK),
+    ("turns", "SLICE_S = 0.03", "", CLOCK),
     ("compiler", "WORTH_KEEPING_S = 0.02", "", CLOCK),
-    ("compiler", "HEAD_START = 20_000", "", CLOCK),
-    ("compiler", "QUICK = 200_000_000", "", CLOCK),
-    ("compiler", "FILL_BLOCKS = 2000", "", CLOCK),
-    ("compiler", "_REPORT_S = 0.5", "", CLOCK),
+    ("turns", "HEAD_START = 20_000", "", CLOCK),
+    ("turns", "QUICK = 200_000_000", "", CLOCK),
+    ("budget", "_REPORT_S = 0.5", "", CLOCK),
     ("compiler", "budget_nodes: int = 20_000_000", "", CLOCK),
-    ("compiler", "slice: int = 1000", "", CLOCK),
+    ("turns", "FIRST_SLICE, LEAST_SLICE = 200_000, 1000", "", CLOCK),
     ("compiler", "example = Constraints((2, 2, 2)", "", WARMING),
     ("compiler", "_compile(example, ", "pass", WARMING),
     ("compiler", "store = new_store(1)", "", WARMING),
     ("compiler", "_warm_up()", "pass", WARMING),
     ("compiler", "flush=True", "flush=False", "Python writes standard error at the end of every line anyway"),
-    ("compiler", "rival = others[-1]", "others[1]", SAME_AXIS),
-    ("compiler", "rival = others[-1]", "others[+1]", SAME_AXIS),
     ("compiler", "b = members[0]", "[ -1]", "b is used only where there is one member"),
-    ("compiler", "if len(members) > 1", "> 2", "groups have one member, or three and more (`groups.SMALLEST`)"),
+    ("compiler", "if len(members) > 1", "> 2", "selections have one member, or three and more (`selections.SMALLEST`)"),
     ("compiler", "constraints.sizes[b] == 1", "== 0", "no node is ever made of a block with one value"),
     ("compiler", "out += [0] * constraints.sizes[b]", "", "no node is ever made of a hidden block"),
 ]

@@ -14,7 +14,8 @@ from typing import Any
 
 from mpmath import mp, mpf
 
-from dssl.circuits.circuit import AND, LITERAL, OR, TRUE, Circuit
+from dssl.circuits.circuit import Circuit
+from dssl.circuits.nodes import AND, LITERAL, OR, TRUE
 
 Blocks = list[list[Any]]  # of every block, of every value
 

@@ -25,10 +25,11 @@ import numpy as np
 import torch
 
 import dssl
+from dssl.data.stored.images import ImageFolderData
+from dssl.data.stored.parquet import ParquetData
 from dssl.errors import DataError
-from dssl.training.data import ImageFolderData, ParquetData
+from dssl.models.names import PRIORS, TERMS
 from dssl.training.loop import Settings, train
-from dssl.training.names import PRIORS, TERMS
 
 MEGABYTE = 1 << 20
 
@@ -104,8 +105,8 @@ def cycle(number: int, given: Cycles, folder: Path) -> None:
         space if number % 2 else text,
         prior="learned" if number % 50 == 6 else QUICK[number % len(QUICK)],
         consistency=[None, *TERMS][number // len(QUICK) % (len(TERMS) + 1)],
-        augment="table" if number % 4 else None,
-        constrained=number % 5 == 0,
+        augment="table",
+        objective={"constrained": number % 5 == 0},
         network=network,
         steps=given.steps,
         settings=files(number, folder),

@@ -66,8 +66,10 @@ class Held:
 class Server:
     """`dssl explore` as a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+        self.process = process
+        place, _, self.token = address.rstrip("/").rpartition("/")
+        self.port = int(place.rpartition(":")[2])
 
     def workers(self) -> list[int]:
         """Numbers of its worker processes."""
@@ -92,7 +94,7 @@ def server() -> Iterator[Server]:
     assert process.stdout is not None
     workers: list[int] = []
     try:
-        here = Server(process, int(process.stdout.readline().split()[2].rstrip("/").rpartition(":")[2]))
+        here = Server(process, process.stdout.readline().split()[2])
         asyncio.run(_until_ready(here, workers=2))
         yield here
         workers = here.workers()
@@ -163,9 +165,8 @@ class Connection:
         if self.streams is None:
             self.streams = await asyncio.open_connection("127.0.0.1", self.server.port)
         host = host or f"127.0.0.1:{self.server.port}"
-        head = (
-            f"{method} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
-        )
+        told = f"host: {host}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}"
+        head = f"{method} /{self.server.token}{path} HTTP/1.1\r\n{told}\r\n\r\n"
         self.streams[1].write(head.encode() + body)
         with contextlib.suppress(ConnectionError):  # a refused body is not read to its end
             await self.streams[1].drain()

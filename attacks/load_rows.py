@@ -28,7 +28,7 @@ COMMAND = "import sys\nfrom dssl.app.cli import main\nassert main(sys.argv[1:]) 
 PYTHON = (  # parts of a file, as a program would read them, and what it keeps of each
     "import sys\nfrom pathlib import Path\nimport dssl\nfrom dssl.app.trained import Trained\n"
     "model = dssl.load(Path(sys.argv[1]) / 'model')\nread = Trained.open(Path(sys.argv[1]))\nlegs = 0\n"
-    "for part in read.parts(Path(sys.argv[2])):\n"
+    "for part in read.chunks(Path(sys.argv[2])):\n"
     "    legs += int(model.predict(read.preprocessing(part))['legs'].sum())" + TOLD
 )
 

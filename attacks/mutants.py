@@ -64,20 +64,27 @@ class Module:
         return ROOT / "src" / Path(*self.name.split(".")).with_suffix(".py")
 
 
-_SEARCH = tuple(f"dssl.circuits.{m}" for m in ("components", "emission", "nodes", "ordering", "propagation", "search"))
+_KERNELS = ("components", "emission", "order.elimination", "order.ordering", "propagation", "search", "store")
+_SEARCH = tuple(f"dssl.circuits.compile.{module}" for module in _KERNELS)
 _SEARCHED = (
-    "circuits/test_components.py",
-    "circuits/test_search.py",
-    "circuits/test_compiler.py::test_circuit_has_the_models_that_enumeration_finds",
+    "circuits/compile/test_components.py",
+    "circuits/compile/test_search.py",
+    "circuits/compile/test_compiler.py::test_circuit_has_the_models_that_enumeration_finds",
 )
 MODULES = {
-    "formula": Module("dssl.logic.formula", ("logic/test_formula.py", "logic/test_symbols.py")),
-    "compiler": Module("dssl.circuits.compiler", ("circuits/test_compiler.py", "circuits/test_compiler_turns.py")),
+    "formula": Module(
+        "dssl.logic.language.formula", ("logic/language/test_formula.py", "logic/language/test_symbols.py")
+    ),
+    "compiler": Module("dssl.circuits.compile.compiler", ("circuits/compile/test_compiler.py",)),
+    "turns": Module("dssl.circuits.compile.turns", ("circuits/compile/test_turns.py",)),
+    "budget": Module("dssl.circuits.compile.budget", ("circuits/compile/test_budget.py",)),
     "queries": Module("dssl.circuits.queries", ("circuits/test_queries.py",)),
-    "relaxations": Module("dssl.priors.relaxations", ("priors/test_relaxations.py", "priors/test_mixtures.py")),
-    "objective": Module("dssl.training.objective", ("training/test_objective.py", "training/test_consistency.py")),
-    "search": Module("dssl.circuits.search", _SEARCHED, _SEARCH),
-    "components": Module("dssl.circuits.components", _SEARCHED, _SEARCH),
+    "relaxations": Module("dssl.priors.relaxations", ("priors/test_relaxations.py", "priors/test_dirichlet.py")),
+    "objective": Module(
+        "dssl.training.objective", ("training/test_objective.py", "training/terms/test_consistency.py")
+    ),
+    "search": Module("dssl.circuits.compile.search", _SEARCHED, _SEARCH),
+    "components": Module("dssl.circuits.compile.components", _SEARCHED, _SEARCH),
 }
 
 

@@ -16,8 +16,9 @@ from mpmath import mp, mpf
 from torch import Tensor
 
 from attacks.exact import Blocks, Exact, answer, columns, entropy
-from dssl.circuits import layered, queries
+from dssl.circuits import queries
 from dssl.circuits.circuit import Circuit
+from dssl.circuits.evaluate import layered
 from dssl.logic.space import LabelSpace
 from dssl.priors import (
     DeterministicPrior,

@@ -1,10 +1,13 @@
-"""Which operations of torch give other bits on another number of threads, with and without MKL_CBWR=AUTO,STRICT.
+"""Threads: whether public objects can be shared by them, and which operations of torch depend on their number.
 
-    python attacks/threads.py
+    python attacks/threads.py                       both parts
+    python attacks/threads.py --part sharing        every public object asked by several threads at once
+    python attacks/threads.py --part bits           other bits on another number of threads, by MKL_CBWR
     python attacks/threads.py --threads 8
 
-Weights are the same on any number of threads if everything that training calls is; see docs/trust.md. Each setting has
-a process of its own, as MKL reads the variable once.
+Sharing: answers must be those of a lone thread, to the last bit; see docs/threads.md. Bits: weights are the same on any
+number of threads if everything that training calls is; see docs/trust.md. Each setting has a process of its own, as MKL
+reads the variable once.
 """
 
 from __future__ import annotations
@@ -72,35 +75,62 @@ def differing(threads: int) -> dict[str, bool]:
     return out
 
 
+def sharing(threads: int, rounds: int) -> dict[str, list[str]]:
+    """What went wrong for each public name, after a line about each."""
+    from attacks.shared_objects import cases, faults
+
+    out = {}
+    for case in cases():
+        out[case.name] = faults(case, threads, rounds)
+        said = "; ".join(sorted(set(out[case.name]))) or "every answer as alone"
+        print(f"{case.name:24} {threads} threads × {rounds} rounds: {said}", flush=True)
+    return out
+
+
+def bits(threads: int) -> dict[str, dict[str, bool]]:
+    """Of every kind of operation, whether threads change bits, by setting; as a table, too."""
+    found: dict[str, dict[str, bool]] = {}
+    for setting in SETTINGS:
+        env = {name: value for name, value in os.environ.items() if name not in ("MKL_CBWR", "OMP_NUM_THREADS")}
+        env |= {"MKL_CBWR": setting} if setting else {}
+        words = [sys.executable, __file__, "--worker", "--threads", str(threads)]
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+        for name, other in json.loads(done.stdout).items():
+            found.setdefault(name, {})[setting or "unset"] = other
+    print(f"{'other bits on ' + str(threads) + ' threads':36}" + "".join(f"{s or 'unset':>14}" for s in SETTINGS))
+    for name, row in found.items():
+        print(f"{name:36}" + "".join(f"{'yes' if other else 'no':>14}" for other in row.values()))
+    return found
+
+
 def main() -> int:
-    """A table, and the same as JSON."""
+    """Both parts, or one; what was found as JSON. 1 if a shared object gave another answer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=["sharing", "bits"], default=None)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
         print(json.dumps(differing(given.threads)))
         return 0
-    found: dict[str, dict[str, bool]] = {}
-    for setting in SETTINGS:
-        env = {name: value for name, value in os.environ.items() if name not in ("MKL_CBWR", "OMP_NUM_THREADS")}
-        env |= {"MKL_CBWR": setting} if setting else {}
-        words = [sys.executable, __file__, "--worker", "--threads", str(given.threads)]
-        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
-        for name, other in json.loads(done.stdout).items():
-            found.setdefault(name, {})[setting or "unset"] = other
-    print(f"{'other bits on ' + str(given.threads) + ' threads':36}" + "".join(f"{s or 'unset':>14}" for s in SETTINGS))
-    for name, row in found.items():
-        print(f"{name:36}" + "".join(f"{'yes' if other else 'no':>14}" for other in row.values()))
     import torch
 
+    facts = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
     versions = {"python": platform.python_version(), "torch": torch.__version__, "machine": platform.machine()}
+    facts |= {"versions": versions}
+    wrong: dict[str, list[str]] = {}
+    if given.part != "bits":
+        wrong = sharing(given.threads, given.rounds)
+        facts["sharing"] = {"threads": given.threads, "rounds": given.rounds, "faults": wrong}
+    if given.part != "sharing":
+        facts |= {"threads": given.threads, "differ": bits(given.threads)}
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    facts = {"threads": given.threads, "versions": versions, "differ": found}
     given.out.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 0
+    return int(any(wrong.values()))
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     sys.exit(main())

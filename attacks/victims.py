@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dssl import LabelSpace, files
-from dssl.circuits import cache, compiler
+from dssl.circuits.compile import cache, compiler
 
 
 @dataclass(frozen=True)
@@ -161,12 +161,12 @@ class Fit:
         return "new run"
 
     def _checkpoints(self, held: Path) -> None:
-        from dssl.training import checkpoint
+        from dssl.training import checkpoints
 
         if held.exists():
             json.loads((held / "run.json").read_text())
             for file in held.glob("step-*"):
-                checkpoint.load(file)
+                checkpoints.load(file)
 
     def same(self, trial: Path, number: int) -> None:
         got = lasting(trial / "run")
@@ -349,7 +349,7 @@ def warm_up() -> None:
 
     torch.set_num_threads(1)
     import dssl.app.cli
-    import dssl.app.plan
+    import dssl.app.preparation
     import dssl.app.report
     import dssl.app.trained  # noqa: F401
     from dssl import DSSLClassifier

@@ -27,7 +27,7 @@ Answer = tuple[float, int, int]  # seconds, size in edges (0 for a counter), mod
 
 def dssl(instance: Instance) -> Answer:
     from dssl.circuits.circuit import Circuit
-    from dssl.circuits.compiler import compile_constraints
+    from dssl.circuits.compile.compiler import compile_constraints
 
     names = tuple(str(k) for k in range(instance.shown))
     begin = time.perf_counter()
@@ -160,7 +160,7 @@ def main() -> None:
     options = parser.parse_args()
     timeout = options.timeout or (5.0 if options.quick else 60.0)
     folder = os.environ.get("DSSL_DATA")
-    from dssl.circuits.compiler import _warm_up
+    from dssl.circuits.compile.compiler import _warm_up
 
     _warm_up()
     print(f"{'instance':34} | {'dssl':20} | " + " | ".join(f"{name:24}" for name in list(CONTENDERS)[1:]))

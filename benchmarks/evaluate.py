@@ -29,9 +29,10 @@ import torch
 from instances import Instance, grid_edges, grid_paths, published_hierarchy, random_cnf
 from memory_limit import moving
 
-from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
-from dssl.circuits.compiler import compile_constraints
-from dssl.circuits.program import program_of
+from dssl.circuits.circuit import Circuit
+from dssl.circuits.compile.compiler import compile_constraints
+from dssl.circuits.evaluate.program import program_of
+from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE
 
 BATCHES = (1, 64, 512)
 NAIVE_NODES = 25_000  # above, a naive loop takes minutes

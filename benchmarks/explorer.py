@@ -22,6 +22,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
 
@@ -62,23 +63,23 @@ def monster(chance: random.Random) -> tuple[str, dict[str, Any]]:
 
 
 async def client(
-    port: int, until: float, chance: random.Random, plan: Plan, seen: list[tuple[str, int, float]]
+    at: SplitResult, until: float, chance: random.Random, plan: Plan, seen: list[tuple[str, int, float]]
 ) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection(at.hostname, at.port)
     while time.monotonic() < until:
         large = chance.random() < plan.monsters
         name, request = (monster if large else ordinary)(chance)
         began = time.monotonic()
-        status, answer = await call(reader, writer, port, name, request)
+        status, answer = await call(reader, writer, at, name, request)
         kind = "monster refused" if large and b'"refused"' in answer else "monster" if large else "ordinary"
         seen.append((kind, status, time.monotonic() - began))
     writer.close()
 
 
-async def call(reader: Any, writer: Any, port: int, name: str, request: Any) -> tuple[int, bytes]:
+async def call(reader: Any, writer: Any, at: SplitResult, name: str, request: Any) -> tuple[int, bytes]:
     """One request on a connection that stays open."""
     body = json.dumps(request).encode()
-    head = f"POST /api/{name} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
+    head = f"POST {at.path}api/{name} HTTP/1.1\r\nhost: {at.netloc}\r\ncontent-type: application/json\r\n"
     writer.write(head.encode() + f"content-length: {len(body)}\r\n\r\n".encode() + body)
     answer = await reader.readuntil(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", answer)
@@ -86,10 +87,10 @@ async def call(reader: Any, writer: Any, port: int, name: str, request: Any) -> 
     return int(answer[9:12]), await reader.readexactly(int(length[1]))
 
 
-async def ready(port: int) -> None:
+async def ready(at: SplitResult) -> None:
     while True:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"GET /api/state HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n\r\n".encode())
+        reader, writer = await asyncio.open_connection(at.hostname, at.port)
+        writer.write(f"GET {at.path}api/state HTTP/1.1\r\nhost: {at.netloc}\r\nconnection: close\r\n\r\n".encode())
         said = await reader.read()
         writer.close()
         if b'"ready":true' in said:
@@ -97,13 +98,13 @@ async def ready(port: int) -> None:
         await asyncio.sleep(0.5)
 
 
-async def storm(port: int, plan: Plan) -> list[tuple[str, int, float]]:
-    await ready(port)
+async def storm(at: SplitResult, plan: Plan) -> list[tuple[str, int, float]]:
+    await ready(at)
     seen: list[tuple[str, int, float]] = []
     until = time.monotonic() + plan.seconds
-    clients = [client(port, until, random.Random(f"{plan.seed} {i}"), plan, seen) for i in range(plan.clients)]
+    clients = [client(at, until, random.Random(f"{plan.seed} {i}"), plan, seen) for i in range(plan.clients)]
     await asyncio.gather(*clients)
-    await asyncio.wait_for(ready(port), 60)  # it still answers
+    await asyncio.wait_for(ready(at), 60)  # it still answers
     return seen
 
 
@@ -124,8 +125,7 @@ def main() -> None:
     code = "from dssl.app.explorer import serve; serve(open_browser=False)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        port = int(server.stdout.readline().split()[2].rstrip("/").rpartition(":")[2])
-        seen = asyncio.run(storm(port, plan))
+        seen = asyncio.run(storm(urlsplit(server.stdout.readline().split()[2]), plan))
         megabytes = memory(server.pid)
         server.terminate()
     found: dict[str, Any] = {

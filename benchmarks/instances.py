@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from dssl.logic.constraints import Constraints, Sum
+from dssl.logic.reasoning.constraints import Constraints, Sum
 
 Clauses = list[list[int]]
 Place = tuple[int, int]
@@ -235,7 +235,8 @@ def all_instances(data: Path | None, quick: bool) -> list[Callable[[], Instance]
         ]
     if data is not None:
         out += [lambda name=name: published_hierarchy(data, f"{name}_FUN") for name in ("cellcycle", "derisi", "eisen")]
-        files = sorted(path for path in (data / "cnf").iterdir() if path.suffix in (".cnf", ".dimacs"))
+        folders = [folder for folder in (data / "cnf", data / "cnf-hard") if folder.exists()]
+        files = [path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".cnf", ".dimacs")]
         hard = ("php13_13", "queens16")
         out += [lambda path=path: dimacs(path) for path in files if not path.name.startswith(hard)]
     return out

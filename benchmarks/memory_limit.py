@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dssl.circuits.program import FIRST, HEAD, LAST, SLOT, TAIL, Program
-from dssl.circuits.simd import inner, jit, lanes_of, load, store, zeros
+from dssl.circuits.evaluate.program import Program
+from dssl.circuits.evaluate.vectors import lanes_of, load, store, zeros
+from dssl.circuits.evaluate.words import FIRST, HEAD, LAST, SLOT, TAIL
+from dssl.circuits.jit import inner, unlocked
 
 _SLOT, _FIRST, _LAST, _HEAD, _TAIL = (np.uint32(x) for x in (SLOT, FIRST, LAST, HEAD, TAIL))
 
@@ -65,7 +67,7 @@ def _backward(like: Any, stream: Any, flow: int, log: int, choices: int) -> None
 
 
 def _compiled(lanes: int) -> Any:
-    @jit
+    @unlocked
     def run(stream: Any, table: int, flow: int, log: int, choices: int, tiles: int, backward: bool) -> None:
         like = zeros(lanes, 32, 0)
         for _ in range(tiles):
@@ -81,10 +83,10 @@ def moving(program: Program, batch: int, backward: bool) -> Callable[[], None]:
     calls = []
     for lanes in (16, 32, 64):
         run, tiles = _compiled(lanes), max(1, batch // lanes)
-        arrays = [np.zeros((n, lanes), np.float32) for n in (2 * program.slots, program.slots, program.choices + 1)]
+        arrays = [np.zeros((n, lanes), np.float32) for n in (2 * program.slots, program.slots, program.biases + 1)]
 
         def call(run: Any = run, tiles: int = tiles, arrays: list[np.ndarray] = arrays) -> None:
-            run(program.stream, *(x.ctypes.data for x in arrays), program.choices, tiles, backward)
+            run(program.stream, *(x.ctypes.data for x in arrays), program.biases, tiles, backward)
 
         times = []
         for _ in range(4):

@@ -24,12 +24,12 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from dssl import LabelSpace
+from dssl.data.published import load_mnist
+from dssl.data.rows import ArrayData
 from dssl.priors import DeterministicPrior
-from dssl.training.data import ArrayData
 from dssl.training.loop import Settings, train
 from dssl.training.networks import fit_inputs, make_network
 from dssl.training.objective import Objective
-from dssl.training.published import load_mnist
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
 
@@ -98,7 +98,7 @@ def ours(network: nn.Module, objective: Objective, data: ArrayData, settings: Se
 
 
 def measured(data: ArrayData, plan: Plan) -> dict[str, Any]:
-    """Milliseconds a step of each loop, their ratio, and rows per second."""
+    """Milliseconds per step of each loop, their ratio, and rows per second."""
     space = LabelSpace.classes(range(10))
     objective = Objective(space, DeterministicPrior(space), 0.1)
     network = make_network("mlp", data.batch([0]).x, space.width, seed=0)
@@ -118,8 +118,8 @@ def measured(data: ArrayData, plan: Plan) -> dict[str, Any]:
     milliseconds = {name: statistics.median(times) for name, times in wall.items()}
     ratios = [a / b for a, b in zip(cpu["ours"], cpu["bare"])]
     return {
-        "ms a step": milliseconds,
-        "cpu ms a step": {name: statistics.median(times) for name, times in cpu.items()},
+        "ms per step": milliseconds,
+        "cpu ms per step": {name: statistics.median(times) for name, times in cpu.items()},
         "ours / bare": milliseconds["ours"] / milliseconds["bare"],
         "ours / bare, cpu, median of pairs": statistics.median(ratios),
         "ours / bare, fastest of each": min(wall["ours"]) / min(wall["bare"]),
@@ -136,9 +136,9 @@ def main() -> None:
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps({"plan": asdict(plan), "machine": machine, "results": found}, indent=1) + "\n")
     for name, result in found.items():
-        times, rows = result["ms a step"], result["rows per second"]
+        times, rows = result["ms per step"], result["rows per second"]
         ratios = ", ".join(f"{name} {value:.3f}" for name, value in result.items() if name.startswith("ours"))
-        print(f"{name}: {times['ours']:.2f} ms a step, bare loop {times['bare']:.2f}, {rows:,.0f} rows/s; {ratios}")
+        print(f"{name}: {times['ours']:.2f} ms per step, bare loop {times['bare']:.2f}, {rows:,.0f} rows/s; {ratios}")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from sklearn.metrics import average_precision_score
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from dssl.training.estimators import DSSLClassifier
-from dssl.training.published import Part, load_cifar10, load_hmc, load_mnist
+from dssl.data.published import Split, load_cifar10, load_hmc, load_mnist
+from dssl.models.estimators import DSSLClassifier
 
 _HERE = Path(__file__).parent
 
@@ -40,6 +40,7 @@ class Task:
     consistency: tuple[str, ...]
     augment: str | None
     options: dict[str, Any] = field(default_factory=dict)
+    loop: dict[str, Any] = field(default_factory=dict)  # settings of the loop
     only: tuple[str, ...] = ()  # of all variants, these
 
 
@@ -55,7 +56,8 @@ TERMS = (
     "fixmatch",
 )
 _IMAGE = tuple(name for name in TERMS if name != "neighbours")
-_SMALL = {"labelled_batch": 50, "unlabelled_batch": 150, "learning_rate": 2e-3, "settings": {"amp": True}}
+_SMALL = {"batch_size": 50, "learning_rate": 2e-3}
+_LOOP = {"amp": True, "unlabelled_batch": 150}
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ class Settings:
             "digits": Task(20, 500, 400, TERMS, "table"),
             "wine": Task(15, 60, 400, TERMS, "table"),
             "breast cancer": Task(20, 190, 400, TERMS, "table"),
-            "mnist": Task(100, 0, 300, _IMAGE, "digits", _SMALL),
-            "cifar10": Task(1000, 0, 200, _IMAGE, "image", _SMALL | {"unlabelled_batch": 100}),
+            "mnist": Task(100, 0, 300, _IMAGE, "digits", _SMALL, _LOOP),
+            "cifar10": Task(1000, 0, 200, _IMAGE, "image", _SMALL, _LOOP | {"unlabelled_batch": 100}),
             "cellcycle": Task(10, 0, 400, ("vat", "neighbours"), "table"),  # labels: per cent
             "mnist, long": Task(
                 100,
@@ -79,7 +81,8 @@ class Settings:
                 2000,
                 ("remixmatch",),
                 "digits",
-                _SMALL | {"unlabelled_batch": 200},
+                _SMALL,
+                _LOOP | {"unlabelled_batch": 200},
                 only=("remixmatch", "deterministic + remixmatch"),
             ),
         }
@@ -96,10 +99,10 @@ _BUILT_IN: dict[str, Callable[..., Any]] = {
 
 
 @cache
-def read(name: str) -> tuple[Part, Part | None, Any]:
+def read(name: str) -> tuple[Split, Split | None, Any]:
     """The training part, the test part if there is one, and rules if labels have any."""
     if name in _BUILT_IN:
-        return Part(*_BUILT_IN[name](return_X_y=True)), None, None
+        return Split(*_BUILT_IN[name](return_X_y=True)), None, None
     if name == "cellcycle":
         found = load_hmc("cellcycle_FUN")
         return found.train, found.test, found.space
@@ -113,7 +116,7 @@ def split(name: str, task: Task, seed: int) -> tuple[np.ndarray, np.ndarray, np.
     rows = np.arange(len(train.x))
     if test is None:
         rows, held = train_test_split(rows, test_size=task.test, random_state=seed, stratify=train.y)
-        test = Part(train.x[held], train.y[held])
+        test = Split(train.x[held], train.y[held])
     if train.y.ndim == 1:
         kept, _ = train_test_split(rows, train_size=task.labels, random_state=seed, stratify=train.y[rows])
         shown = np.full(train.y.shape, -1)
@@ -160,7 +163,7 @@ def one(set: str, variant: str, seed: int, settings: Settings) -> dict[str, Any]
     model = DSSLClassifier(
         rules=read(name)[2],
         steps=task.steps,
-        ema=settings.ema,
+        settings={"ema": settings.ema, **task.loop},
         augment=task.augment if needs_views or x.ndim == 4 else None,  # images are augmented in every variant
         random_state=seed,
         **options,
@@ -210,7 +213,7 @@ def better_part(rows: Sequence[Case], whole: Case) -> str:
 
 
 def page(record: dict[str, Any]) -> str:
-    """The part of docs/evidence.md."""
+    """The part of docs/results.md."""
     settings, runs = record["settings"], record["runs"]
     tasks = settings["tasks"]
     rows = summary(runs, by=("set", "variant"), of=("score",))

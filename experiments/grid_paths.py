@@ -31,6 +31,7 @@ from ledger import Case, Ledger, calibration_error, markdown, percent, summary
 from torch import Tensor, nn
 
 from dssl.priors import DeterministicPrior, ExclusivityPrior, Prior, PseudoLabelPrior, TNormPrior
+from dssl.priors.predictive import Predictive
 from dssl.training.objective import Objective, linear_ramp
 
 _HERE = Path(__file__).parent
@@ -51,7 +52,7 @@ class Task:
 @dataclass(frozen=True)
 class Settings:
     seeds: int = 5
-    batch: int = 256  # labelled rows a step, and as many without labels where there are any
+    batch: int = 256  # labelled rows per step, and as many without labels where there are any
     lr: float = 3e-3
     ramp: float = 0.25  # share of the steps in which the prior's weight rises
     every: int = 100  # steps between looks at the validation rows
@@ -136,10 +137,11 @@ def objective_of(method: str, weight: float, task: Task, ramp: int) -> Objective
     prior = prior_of(method)
     space = free() if prior is None else prior.space
     on_labelled = 0.0 if task.drawn else weight
-    objective = Objective(space, prior, weight, on_labelled, mean="terms", ramp=linear_ramp(ramp))
-    if method == "constrained":
-        objective.circuit = paths()  # log p(y | V); the space has no rules of which to compile it
-    return objective
+    given = method == "constrained"  # log p(y | V); the space has no rules of which to compile it
+    return Objective(
+        space, prior, weight, on_labelled, mean="terms", ramp=linear_ramp(ramp), constrained=given,
+        circuit=paths() if given else None,
+    )  # fmt: skip
 
 
 # ---- one run ----
@@ -187,12 +189,10 @@ def measure(network: nn.Module, rows: Rows) -> dict[str, float]:
     """
     with torch.no_grad():
         logits = network.eval()(rows.x)
-    log_sigmoid = nn.functional.logsigmoid
     taken, sure = {"": logits > 0}, {"": torch.sigmoid(logits)}
     for name in ("rules_", "graph_"):
-        z = rows.columns(logits, missing=name == "graph_")
-        taken[name] = paths().mpe(log_sigmoid(z), log_sigmoid(-z), strict=True)[0][:, EDGE_COLUMNS]
-        sure[name] = paths().marginals(log_sigmoid(z), log_sigmoid(-z))[:, EDGE_COLUMNS]
+        p = Predictive(rows.columns(logits, missing=name == "graph_"), paths(), strict=True)
+        taken[name], sure[name] = p.heaviest()[0][:, EDGE_COLUMNS], p.marginals[:, EDGE_COLUMNS]
     truth = rows.y.bool()
     ends = rows.ends.view(-1, 2, 16).argmax(-1).tolist()
     out = {}
@@ -246,7 +246,7 @@ def rows_shown(record: dict[str, Any]) -> list[Case]:
 
 
 def page(record: dict[str, Any]) -> str:
-    """The part of docs/evidence.md."""
+    """The part of docs/results.md."""
     settings, rows = record["settings"], rows_shown(record)
     untrained = next(run for run in record["runs"] if run["task"] == UNTRAINED["task"])
     found = {(row["task"], row["method"]): row for row in rows}

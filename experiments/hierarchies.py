@@ -30,10 +30,10 @@ from sklearn.metrics import average_precision_score, f1_score
 from torch import Tensor, nn
 
 from dssl.app.measures import Part, calibrations
+from dssl.data.published import Published, load_hmc
 from dssl.logic.space import LabelSpace
+from dssl.models.estimators import DSSLClassifier
 from dssl.priors import DeterministicPrior, Prior, PseudoLabelPrior, TNormPrior
-from dssl.training.estimators import DSSLClassifier
-from dssl.training.published import Published, load_hmc
 
 PUBLISHED = {"cellcycle": 0.255, "derisi": 0.195, "eisen": 0.306}  # C-HMCNN, mean of ten runs
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -86,7 +86,7 @@ class Settings:
     seeds: int = 5
     valid: bool = False  # learn from the training rows only, and score the validation rows
     hidden: int = 500
-    batch: int = 128  # labelled rows a step
+    batch: int = 128  # labelled rows per step
     unlabelled_batch: int = 64
     weight_decay: float = 0.01
     prior_weight: float = 0.5  # λ on unlabelled rows; λ_l where all have labels
@@ -198,17 +198,21 @@ def fitted(name: str, labels: int, method: str, seed: int, settings: Settings) -
         _PRIORS.get(method),
         network(x.shape[1], space.columns, y, exact, settings.hidden, tuned.dropout),
         prior_weight=weight,
-        labelled_prior_weight=weight if labels == 100 else 0.0,  # rules with full supervision
-        balance=0.0,  # the frequencies of 500 classes, most of them rare, are not known
         consistency=None,
-        constrained=exact,
+        objective={
+            "labelled_prior_weight": weight if labels == 100 else 0.0,  # rules with full supervision
+            "balance": 0.0,  # the frequencies of 500 classes, most of them rare, are not known
+            "constrained": exact,
+        },
         steps=max(1, round(tuned.passes * len(y) * labels / 100 / settings.batch)),
         learning_rate=tuned.lr,
-        weight_decay=settings.weight_decay,
-        labelled_batch=settings.batch,
-        unlabelled_batch=settings.unlabelled_batch,
-        ema=tuned.ema,
-        settings={"schedule": tuned.schedule},
+        batch_size=settings.batch,
+        settings={
+            "schedule": tuned.schedule,
+            "ema": tuned.ema,
+            "weight_decay": settings.weight_decay,
+            "unlabelled_batch": settings.unlabelled_batch,
+        },
         random_state=seed,
     )
     return model.fit(x, y)
@@ -323,7 +327,7 @@ def _best_prior(rows: dict[tuple[str, int, str], Case], sets: Sequence[str], lab
 
 
 def page(record: dict[str, Any]) -> str:
-    """This experiment's part of docs/evidence.md."""
+    """This experiment's part of docs/results.md."""
     rows, settings = _rows(record), record["settings"]
     sets = list(settings["sets"])
     goals, reached = _goals(rows, sets)
@@ -352,7 +356,7 @@ measure (AU(PRC), micro-averaged over all pairs of a row and a class) are those 
 rate, weight averaging and passes over the rows were chosen for each set on rows of the training and validation parts.
 Then networks learn from all rows of both, as C-HMCNN's do. Two other settings of cellcycle had been seen on the test
 rows before; they were lower. "Rules in the likelihood" maximises log p(y | V) exactly
-(`DSSLClassifier(constrained=True)`), with outputs that are log odds given the parent class. The others are trained
+(`constrained=True` of the objective), with outputs that are log odds given the parent class. The others are trained
 without rules, or with them as a prior of weight {settings["prior_weight"]} on rows without labels (with all labels: on
 the labelled ones). Predictions "given the rules" are marginals of p(y | V), decoded ones its most probable label.
 Calibration error is over all pairs; log loss is in nats a row.

@@ -23,6 +23,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,9 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 import dssl
 from dssl import DeterministicPrior, DSSLClassifier, LabelSpace, LearnedPrior, learn_prior
 from dssl.circuits.weighted import WeightedCircuit
+from dssl.data.published import load_hmc, load_mulan, load_zoo
 from dssl.priors.blocks import Blocks
 from dssl.priors.estimation import Learner, Rows
-from dssl.training.published import load_hmc, load_mulan, load_zoo
 
 ZOO = """
 type: {mammal, bird, reptile, fish, amphibian, insect, invertebrate}
@@ -68,7 +69,12 @@ class Settings:
     few: dict[str, int] = field(default_factory=lambda: {"digits, 10:1": 20, "emotions": 30})
     # the prior alone, at its full weight: no consistency term, no averaging
     estimator: dict[str, Any] = field(
-        default_factory=lambda: {"prior_weight": 1.0, "learning_rate": 1e-3, "ema": None, "consistency": None}
+        default_factory=lambda: {
+            "prior_weight": 1.0,
+            "learning_rate": 1e-3,
+            "consistency": None,
+            "settings": {"ema": None},
+        }
     )
     repeats: int = 30  # of each timing, of which the fastest counts
     batch: int = 256
@@ -212,9 +218,9 @@ def imbalance(settings: Settings) -> Iterator[dict[str, Any]]:
         "supervised": {"prior": None},
         "weighted": {"prior": "learned"},
         "unweighted, T = 10": {"power": 10.0},
-        "weighted, T = 10": {"prior": "learned", "power": 10.0},
-        "unweighted, no balance": {"balance": 0.0},
-        "weighted, no balance": {"prior": "learned", "balance": 0.0},
+        "weighted, T = 10": {"prior": partial(learn_prior, power=10.0)},
+        "unweighted, no balance": {"objective": {"balance": 0.0}},
+        "weighted, no balance": {"prior": "learned", "objective": {"balance": 0.0}},
     }
     found: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
     begin = time.perf_counter()
@@ -233,7 +239,7 @@ def extra_labels(settings: Settings) -> Iterator[dict[str, Any]]:
         "deterministic, extra labels": ({}, True),
         "learned": ({"prior": "learned"}, False),
         "learned, extra labels": ({"prior": "learned"}, True),
-        "learned, T = 10, extra labels": ({"prior": "learned", "power": 10.0}, True),
+        "learned, T = 10, extra labels": ({"prior": partial(learn_prior, power=10.0)}, True),
     }
     for name, labelled in settings.few.items():
         found: dict[str, list[dict[str, float]]] = {variant: [] for variant in variants}

@@ -31,13 +31,14 @@ from ledger import RESULTS
 from sklearn.metrics import f1_score
 
 import dssl
+from dssl.data.published import load_mulan, load_zoo
 from dssl.errors import RuleError
-from dssl.logic.formula import Not
-from dssl.logic.induction import learn_rules
-from dssl.logic.language import Rule
+from dssl.logic.induction.learning import learn_rules
+from dssl.logic.language.formula import Not
+from dssl.logic.language.parser import Rule
 from dssl.logic.space import LabelSpace
-from dssl.training.estimators import DSSLClassifier
-from dssl.training.published import load_mulan, load_zoo
+from dssl.models.estimators import DSSLClassifier
+from dssl.priors.predictive import Predictive
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,7 @@ def rule_set(rng: np.random.Generator, attributes: int) -> LabelSpace:
 def sample(space: LabelSpace, rows: int, seed: int, spread: float) -> np.ndarray:
     """Valid labels, each weighed by random biases of its attributes."""
     logits = torch.tensor(np.random.default_rng(seed).normal(0, spread, (1, space.width)), dtype=torch.float32)
-    log_sigmoid = torch.nn.functional.logsigmoid
-    drawn = space.compile().sample(log_sigmoid(logits), log_sigmoid(-logits), rows, torch.Generator().manual_seed(seed))
+    drawn = Predictive(logits, space.compile()).sample(rows, torch.Generator().manual_seed(seed))
     return drawn.reshape(rows, -1).numpy().astype(np.int8)
 
 

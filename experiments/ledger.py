@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-KEPT = Path(__file__).parent / "results"  # what docs/evidence.md is made of
+KEPT = Path(__file__).parent / "results"  # what docs/results.md is made of
 RESULTS = Path(os.environ.get("DSSL_RESULTS", KEPT))  # where runs are kept
 Case = dict[str, Any]
 
@@ -57,7 +57,7 @@ class Ledger:
         self.path.parent.mkdir(exist_ok=True)
         begin = time.perf_counter()
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs or os.cpu_count() or 1, context, initializer=_begin_worker) as pool:
+        with ProcessPoolExecutor(jobs or os.cpu_count() or 1, context, initializer=begin_worker) as pool:
             futures = [pool.submit(_timed, work, case) for case in waiting]
             for number, future in enumerate(as_completed(futures), 1):
                 run = future.result()
@@ -85,7 +85,8 @@ class Ledger:
         beside.replace(self.path)
 
 
-def _begin_worker() -> None:
+def begin_worker() -> None:
+    """What a process that does runs begins with: one thread, and an end when its parent ends."""
     import torch
 
     torch.set_num_threads(1)

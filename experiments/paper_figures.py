@@ -129,7 +129,7 @@ def cases(settings: Settings) -> list[Case]:
 
 
 def page(record: Case) -> str:
-    """The section of docs/evidence.md."""
+    """The section of docs/results.md."""
     settings, runs = record["settings"], record["runs"]
     parts = [
         "## Figures 3 to 6 of the paper",
@@ -259,7 +259,7 @@ def _draw_gaussians(runs: Sequence[Case], settings: Case) -> Any:
 
 
 def _draw_histograms(runs: Sequence[Case], settings: Case) -> Any:
-    """A row a split, a column a method, and all methods over each other."""
+    """One row per split, one column per method; the last column has all methods together."""
     from matplotlib.figure import Figure
 
     methods = list(dict.fromkeys(run["method"] for run in runs))

@@ -30,10 +30,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from defaults import Arrays, split
-from defaults import read as read_plain
 from ledger import KEPT, Case, Ledger, calibration_error, load, markdown, percent, summary
 from numpy.typing import NDArray
+from published_cases import read as read_plain
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -41,9 +40,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 from sklearn.svm import SVC
+from splits import Arrays, split
 from threadpoolctl import threadpool_limits
 
-from dssl.training.estimators import DSSLClassifier
+from dssl.models.estimators import DSSLClassifier
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks" / "results"
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"

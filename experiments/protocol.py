@@ -16,15 +16,15 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
+from dssl.data.published import Published, Split, load_cifar10, load_mnist, load_svhn
+from dssl.data.rows import ArrayData
 from dssl.logic.space import LabelSpace
 from dssl.priors import DeterministicPrior, EntropyPrior, ExclusivityPrior, Prior, PseudoLabelPrior
 from dssl.training import settings as training
-from dssl.training.augmentation import Augmentation, Chain, Flip, Noise, Shift
-from dssl.training.data import ArrayData
 from dssl.training.loop import train
 from dssl.training.networks import Standardise, make_network
 from dssl.training.objective import Objective, sigmoid_ramp
-from dssl.training.published import Part, Published, load_cifar10, load_mnist, load_svhn
+from dssl.training.terms.augmentation import Augmentation, Chain, Flip, Noise, Shift
 
 SUPERVISED, ALL = "supervised", "fully supervised"
 PRIORS: dict[str, type[Prior]] = {
@@ -58,7 +58,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Protocol:
-    batch: int = 100  # labelled images a step, and as many unlabelled ones
+    batch: int = 100  # labelled images per step, and as many unlabelled ones
     lr: float = 3e-3
     decay: float = 0.2
     decay_at: float = 0.8  # share of the steps
@@ -76,7 +76,7 @@ def read(name: str) -> Published:
         return {"mnist": load_mnist, "cifar10": load_cifar10, "svhn": load_svhn}[name]()
     x, y = load_digits(return_X_y=True)
     test, train = np.split(np.random.default_rng(0).permutation(len(y)), [500])
-    first, second = (Part(x[rows].astype(np.float32), y[rows]) for rows in (train, test))
+    first, second = (Split(x[rows].astype(np.float32), y[rows]) for rows in (train, test))
     return Published(LabelSpace.classes([str(k) for k in range(10)], "digit"), first, second)
 
 
@@ -95,7 +95,7 @@ def columns_of(space: LabelSpace, y: np.ndarray) -> np.ndarray:
 
 def split(
     found: Published, task: Task, seed: int, *, choosing: bool = False, all_labels: bool = False
-) -> tuple[Part, ArrayData, Part]:
+) -> tuple[Split, ArrayData, Split]:
     """Rows to train on, the same with the labels of some of them shown, and rows to measure on.
 
     These are the set's test rows; if λ is being chosen, training rows that are held out instead.
@@ -103,11 +103,11 @@ def split(
     random = np.random.default_rng(seed)
     held, rows = np.split(random.permutation(len(found.train.y)), [task.held if choosing else 0])
     rows = np.sort(rows)
-    whole = Part(found.train.x[rows], found.train.y[rows])
+    whole = Split(found.train.x[rows], found.train.y[rows])
     columns = columns_of(found.space, whole.y)
     if not all_labels:
         columns[np.setdiff1d(np.arange(len(rows)), evenly(whole.y, task.labels, random))] = np.nan
-    measured = Part(found.train.x[held], found.train.y[held]) if choosing else found.test
+    measured = Split(found.train.x[held], found.train.y[held]) if choosing else found.test
     assert measured is not None  # every set read here has a test part
     return whole, ArrayData(whole.x, columns), measured
 

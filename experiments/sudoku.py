@@ -4,10 +4,11 @@
     DSSL_DATA=… python experiments/sudoku.py --boards 5 30    # some numbers of boards
 
 A board is 16 images of the digits 1 to 4 from MNIST, arranged as one of the 288 valid squares. A small convolutional
-network reads each cell alone. It is given one labelled image of each digit, and boards of which nothing is known but
-that they are valid: the prior over all 16 cells at once says so. Training boards are of MNIST's training images and
-test boards of its test images, no image twice; which images and squares depends on the seed, the test boards do not.
-Nothing is tuned: λ is 1, and all methods have the same network, steps and batches.
+network reads each cell alone (`DSSLClassifier(…, elements="cell")`). It is told four cells of one board, one of each
+digit, and has boards of which nothing is known but that they are valid: the prior over all 16 cells at once says so.
+Training boards are of MNIST's training images and test boards of its test images, no image twice; which images and
+squares depends on the seed, the test boards do not. Nothing is tuned: λ is 1, and all methods have the same network,
+steps and batches.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ import torch
 from ledger import Case, Ledger, calibration_error, markdown, percent, summary
 from torch import Tensor, nn
 
+from dssl import DSSLClassifier
+from dssl.data.published import Split, load_mnist
 from dssl.logic.space import LabelSpace
+from dssl.models.decoding import Decoder
 from dssl.priors import DeterministicPrior, ExclusivityPrior, Prior, PseudoLabelPrior, TNormPrior
-from dssl.training.decoding import Decoder
-from dssl.training.objective import linear_ramp
-from dssl.training.published import Part, load_mnist
 
 _HERE = Path(__file__).parent
 
@@ -39,10 +40,9 @@ _HERE = Path(__file__).parent
 class Settings:
     seeds: int = 5
     boards: tuple[int, ...] = (5, 30, 300)
-    images: int = 1  # labelled, of each digit
     test_boards: int = 200
     steps: int = 300
-    batch: int = 16  # boards a step
+    batch: int = 16  # boards per step
     lr: float = 3e-3
     weight: float = 1.0  # λ
     ramp: float = 0.3  # share of the steps in which it rises
@@ -77,9 +77,9 @@ def groups() -> list[list[int]]:
 @cache
 def space() -> LabelSpace:
     """Sixteen cells of four values, different within each row, column and block."""
-    names = [f"c{row}{column}" for row, column in CELLS]
+    names = [f"cell[{row}, {column}]" for row, column in CELLS]
     pairs = dict.fromkeys(pair for group in groups() for pair in combinations(group, 2))
-    return LabelSpace("\n".join([f"{', '.join(names)}: 1..4", *(f"{names[a]} != {names[b]}" for a, b in pairs)]))
+    return LabelSpace("\n".join(["cell[0..3, 0..3]: 1..4", *(f"{names[a]} != {names[b]}" for a, b in pairs)]))
 
 
 @cache
@@ -98,30 +98,30 @@ def is_valid(boards: np.ndarray) -> np.ndarray:
     return np.array([all(len(set(board[group])) == 4 for group in groups()) for board in boards])
 
 
-def compose(digits: np.ndarray, count: int, rng: np.random.Generator, used: Sequence[int] = ()) -> tuple[Any, Any]:
+def compose(digits: np.ndarray, count: int, rng: np.random.Generator) -> tuple[Any, Any]:
     """Boards at random: which image is in each cell (count, 16), no image twice, and the values from 0."""
     values = squares()[rng.integers(len(squares()), size=count)]
     images = np.empty_like(values)
     for value in range(4):
         here = values == value
-        images[here] = rng.choice(np.setdiff1d(np.flatnonzero(digits == value + 1), used), here.sum(), replace=False)
+        images[here] = rng.choice(np.flatnonzero(digits == value + 1), here.sum(), replace=False)
     return images, values
 
 
-def pixels(part: Part, images: np.ndarray) -> Tensor:
-    """Images (n, 1, 28, 28), about standardised."""
-    return (torch.from_numpy(part.x[images].astype(np.float32)) / 255 - 0.13) / 0.31
+def pixels(part: Split, images: np.ndarray) -> np.ndarray:
+    """Boards (n, 16, 28, 28) of bytes."""
+    return np.asarray(part.x[images, 0])
 
 
 mnist = cache(load_mnist)
 
 
 @cache
-def test_boards(count: int) -> tuple[Tensor, np.ndarray]:
-    """The images (count · 16, 1, 28, 28) and values (count, 16) of the boards to read."""
+def test_boards(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The images (count, 16, 28, 28) and values (count, 16) of the boards to read."""
     part = mnist().test
     images, values = compose(part.y, count, np.random.default_rng(0))
-    return pixels(part, images.ravel()), values
+    return pixels(part, images), values
 
 
 # ---- one run ----
@@ -149,46 +149,42 @@ def prior_of(method: str) -> Prior | None:
     return makers[method](space()) if method in makers else None
 
 
+def known(values: np.ndarray, method: str) -> np.ndarray:
+    """Labels (n, 16) of boards: of the first, one cell of each value; of others none, or all."""
+    y = np.full(values.shape, np.nan)
+    for value in range(4):
+        y[0, np.flatnonzero(values[0] == value)[0]] = value + 1
+    return np.vstack([y[:1], values[1:] + 1]) if method == ALL else y
+
+
 def one(boards: int, method: str, seed: int, settings: Settings) -> dict[str, Any]:
     """What a network reads on the test boards."""
     train = mnist().train
-    rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
-    shown = np.concatenate(
-        [rng.choice(np.flatnonzero(train.y == d), settings.images, replace=False) for d in range(1, 5)]
-    )
-    x, y = pixels(train, shown), torch.from_numpy(train.y[shown] - 1)
-    images, values = compose(train.y, boards, rng, shown)
-    unread = pixels(train, images.ravel()).unflatten(0, (boards, 16))  # (boards, 16, 1, 28, 28)
-    network, prior = make_network(settings.channels), prior_of(method)
-    ramp = linear_ramp(round(settings.ramp * settings.steps))
-    optimiser = torch.optim.Adam(network.parameters(), lr=settings.lr)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.lr, settings.steps)
-    for step in range(settings.steps):
-        if method == NONE:
-            loss = nn.functional.cross_entropy(network(x), y)
-        else:
-            batch = torch.randint(boards, (settings.batch,))
-            logits, cells = network(torch.cat([x, unread[batch].flatten(0, 1)])).split([len(x), settings.batch * 16])
-            loss = nn.functional.cross_entropy(logits, y)
-            if prior is None:
-                loss = loss + nn.functional.cross_entropy(cells, torch.from_numpy(values)[batch].flatten())
-            else:  # the prior sees whole boards: (batch, 16 · 4)
-                loss = loss - settings.weight * ramp(step) * prior(cells.reshape(settings.batch, -1)).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-    return measure(network, *test_boards(settings.test_boards))
+    images, values = compose(train.y, boards + 1, np.random.default_rng(seed))
+    model = DSSLClassifier(
+        space(),
+        prior_of(method),
+        make_network(settings.channels),
+        elements="cell",
+        prior_weight=settings.weight,
+        consistency=None,
+        objective={"constrained": False, "balance": 0, "ramp": settings.ramp, "rising": False},
+        steps=settings.steps,
+        learning_rate=settings.lr,
+        batch_size=settings.batch,
+        settings={"unlabelled_batch": settings.batch},
+        random_state=seed,
+    ).fit(pixels(train, images), known(values, method))
+    pictures, truth = test_boards(settings.test_boards)
+    return measure(model._logits(pictures), truth)
 
 
-def measure(network: nn.Module, images: Tensor, values: np.ndarray) -> dict[str, float]:
-    """Shares of cells and of whole boards read right, of valid ones, and calibration errors of cells.
+def measure(logits: Tensor, values: np.ndarray) -> dict[str, float]:
+    """Shares of cells and of whole boards read right, of valid ones, and calibration errors of cells; (boards, 64).
 
     Each cell by itself (no prefix), and the most probable valid board ("rules_").
     """
-    with torch.no_grad():
-        logits = network.eval()(images).reshape(len(values), -1)  # (boards, 64)
     ways = {"": (decoder().raw, decoder().theta), "rules_": (decoder().best, decoder().marginals)}
     out = {}
     for name, (decide, believe) in ways.items():
@@ -221,7 +217,7 @@ TABLES = {
 
 
 def page(record: dict[str, Any]) -> str:
-    """The part of docs/evidence.md."""
+    """The part of docs/results.md."""
     settings = record["settings"]
     found = {(r["boards"], r["method"]): r for r in summary(record["runs"], by=("boards", "method"), of=MEASURES)}
     counts = [count for count in settings["boards"] if any(of == count for of, _ in found)]
@@ -243,11 +239,10 @@ def page(record: dict[str, Any]) -> str:
     return f"""## Sudoku, 4×4
 
 `dssl reproduce sudoku`. Boards of 16 MNIST digits from 1 to 4. A small convolutional network reads each cell alone; it
-is given {settings["images"]} labelled image{"s" if settings["images"] > 1 else ""} of each digit, and boards of which
-it is known only that they are valid sudokus: {len(squares())} are, of the 4¹⁶ squares that there are. The prior is over
-the 16 cells of a board at once. λ is {settings["weight"]:g}, nothing is tuned, {settings["seeds"]} seeds;
-{settings["test_boards"]} test boards of other images. *No rules* learns from the labelled images alone, *all cells
-labelled* also from the cells of {most} boards.
+is told four cells of one board, one of each digit, and has boards of which it is known only that they are valid
+sudokus: {len(squares())} are, of the 4¹⁶ squares that there are. The prior is over the 16 cells of a board at once. λ
+is {settings["weight"]:g}, nothing is tuned, {settings["seeds"]} seeds; {settings["test_boards"]} test boards of other
+images. *No rules* learns from the four cells alone, *all cells labelled* also from the cells of {most} boards.
 
 {chr(10).join(tables)}
 With {most} boards; "valid" are boards that obey the rules, and calibration is the expected error of the probability of
@@ -290,7 +285,7 @@ def _cell(found: dict[tuple[int, str], Case], boards: int, method: str, measure:
 
 
 def figures(record: dict[str, Any]) -> None:
-    """Cells and boards read right by number of boards, a line a method."""
+    """Cells and boards read right by number of boards, one line per method."""
     import matplotlib
     from matplotlib.figure import Figure
 

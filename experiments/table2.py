@@ -42,7 +42,7 @@ from protocol import (
     trained,
 )
 
-from dssl.training.objective import collapse
+from dssl.training.balance import collapse
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
@@ -264,7 +264,7 @@ def lines(runs: Sequence[Case], settings: Case) -> list[Line]:
 
 
 def page(record: Case) -> str:
-    """The section of docs/evidence.md."""
+    """The section of docs/results.md."""
     settings, runs = record["settings"], record["runs"]
     parts = [_introduction(record), _table(runs, settings), _goals(runs, settings), _choice(runs, settings)]
     swept = lines(runs, settings)
@@ -293,9 +293,9 @@ def _introduction(record: Case) -> str:
         "The protocol is that of Oliver et al. (2018) as far as the paper states it: Adam at "
         f"{protocol['lr']:g}, times {protocol['decay']:g} after {protocol['decay_at']:.0%} of "
         f"{' or '.join(f'{n:,}' for n in steps)} steps; the prior's weight rises to λ over the first "
-        f"{protocol['ramp']:.0%}; {protocol['batch']} labelled and {protocol['batch']} unlabelled images a step. Rows "
-        "differ in the prior alone: no consistency term, no balance, no averaged weights. In each, images are moved by "
-        "up to two pixels (CIFAR-10: and mirrored; digits: as they are). "
+        f"{protocol['ramp']:.0%}; {protocol['batch']} labelled and {protocol['batch']} unlabelled images per step. "
+        "Rows differ in the prior alone: no consistency term, no balance, no averaged weights. In each, images are "
+        "moved by up to two pixels (CIFAR-10: and mirrored; digits: as they are). "
         f"{size} λ = {chosen_weight(record['runs'], settings['weights']):g} for every prior and set. DP has "
         f"T = {settings['power']:g} and maximises {settings['forms'][0]}. {settings['seeds']} seeds, "
         f"{record['seconds'] / 60:.0f} minutes of one core in all."

@@ -29,16 +29,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dssl.app.measures import Part, calibrations
-from dssl.logic.formula import And, Formula, Iff, Implies, In, Is, Not, Or
+from dssl.data.published import load_zoo
+from dssl.data.rows import ArrayData
 from dssl.logic.labels import indices
+from dssl.logic.language.formula import And, Formula, Iff, Implies, In, Is, Not, Or
 from dssl.logic.space import LabelSpace
+from dssl.models.decoding import Decoder
 from dssl.priors import DeterministicPrior, Prior, PseudoLabelPrior, TNormPrior
 from dssl.training import settings as training
-from dssl.training.data import ArrayData
-from dssl.training.decoding import Decoder
 from dssl.training.loop import train
 from dssl.training.objective import Loss, Objective, Ramp, linear_ramp
-from dssl.training.published import load_zoo
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
@@ -99,7 +99,7 @@ class Settings:
     test: int = 34  # rows
     hidden: int = 64
     steps: int = 200
-    batch: int = 32  # labelled rows a step
+    batch: int = 32  # labelled rows per step
     unlabelled_batch: int = 64
     lr: float = 5e-3
     weight_decay: float = 1e-4
@@ -324,7 +324,7 @@ def _ours(method: str) -> bool:
 
 
 def page(record: dict[str, Any]) -> str:
-    """This experiment's part of docs/evidence.md."""
+    """This experiment's part of docs/results.md."""
     rows, settings = _rows(record), record["settings"]
     shares = sorted({labels for labels, _ in rows})
     tables = "\n\n".join(f"**{labels} % of the labels**\n\n{_table(rows, labels)}" for labels in shares)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-# ---- the normal form (dssl.logic.constraints) ----
+# ---- the normal form (dssl.logic.reasoning.constraints) ----
 
 
 def choices(constraints: Any) -> Iterator[tuple[int, ...]]:
@@ -87,7 +89,138 @@ def best(rows: np.ndarray, log_pos: np.ndarray, log_neg: np.ndarray, k: int) -> 
     return rows[order], weights[order]
 
 
-# ---- rules (dssl.logic.formula): what a formula says about one complete record ----
+def expected_right(spans: Any, binary: Any, rows: np.ndarray, marginals: np.ndarray) -> np.ndarray:
+    """Of each label (n, width) the expected number of variables that are right, given marginals of columns (width,)."""
+    out = np.zeros(len(rows))
+    for (start, stop), two in zip(spans, binary):
+        mu, y = marginals[start:stop], rows[:, start:stop]
+        out += (y * mu + (1 - y) * (1 - mu)).sum(axis=1) if two else (y * mu).sum(axis=1)
+    return out
+
+
+def f1_ratio(rows: np.ndarray, marginals: np.ndarray) -> np.ndarray:
+    """Of each label (n, width): 2 Σ μ y / (Σ y + Σ μ)."""
+    return 2 * (rows * marginals).sum(axis=1) / np.maximum(rows.sum(axis=1) + marginals.sum(), 1e-12)
+
+
+def power_sum(p: np.ndarray, power: float) -> float:
+    """log Σ p(y)^T of the probabilities of labels."""
+    return math.log(sum(float(x) ** power for x in p if x > 0))
+
+
+def from_the_top(space: Any, row: np.ndarray, u: np.ndarray) -> float:
+    """log probability of a label of implications: a class all of whose classes above hold does so with σ(u)."""
+    names = [variable.name for variable in space.variables]
+    total = 0.0
+    for k, name in enumerate(names):
+        above = [rule.formula.conclusion.name for rule in space.rules if rule.formula.premise.name == name]
+        if all(row[names.index(a)] for a in above):
+            total += -math.log1p(math.exp(-u[k] if row[k] else u[k]))
+        elif row[k]:
+            return -math.inf
+    return total
+
+
+def divergence(p: np.ndarray, q: np.ndarray) -> float:
+    """KL(p ‖ q) of two distributions over the same labels."""
+    return sum(a * math.log(a / b) for a, b in zip(p, q) if a > 0)
+
+
+# ---- mixtures (dssl.priors.mixture) ----
+
+
+def mixture(weights: np.ndarray, each: list[np.ndarray]) -> np.ndarray:
+    """Σ_m w_m p_m(y) of each valid label, from softmax weights w = exp(z) / Σ exp(z) of z (M,)."""
+    shares = [math.exp(z - log_sum(np.array(weights, dtype=float))) for z in weights]
+    return sum(share * p for share, p in zip(shares, each))  # type: ignore[return-value]
+
+
+def given_labels(rows: np.ndarray, p: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """p of each label (n,) given columns known to be 1 or 0, NaN where not known: others are struck out."""
+    fits = ((rows == known) | np.isnan(known)).all(axis=1)
+    return np.where(fits, p, 0.0) / p[fits].sum()
+
+
+# ---- rules (dssl.logic.language.formula): what a formula says about one complete record ----
+
+
+def total(terms: Any, record: Any) -> Any:
+    """A sum of variables, numbers and formulas that count as 1 where they hold; a name alone may be a word."""
+    if len(terms) == 1 and terms[0][0] == 1 and isinstance(terms[0][1], str):
+        value = record[terms[0][1]]
+        return value if isinstance(value, str) else int(value)
+    counted = [(c, 1 if x is None else record[x] if isinstance(x, str) else holds(x, record)) for c, x in terms]
+    return sum(c * int(value) for c, value in counted)
+
+
+def _pattern_holds(function: str, values: list[Any]) -> bool:
+    """What a constraint on many values says of them, in the plainest words."""
+    n, half, side = len(values), len(values) // 2, math.isqrt(len(values))
+    rows = [values[i * side : (i + 1) * side] for i in range(side)]
+    if function == "all_different":
+        return len(set(values)) == n
+    if function == "increasing":
+        return values == sorted(values)
+    if function == "strictly_increasing":
+        return values == sorted(set(values))
+    if function == "lex":
+        return tuple(values[:half]) <= tuple(values[half:])
+    if function == "permutation":
+        return all(sum(row) == 1 for row in rows) and all(sum(column) == 1 for column in zip(*rows))
+    assert function == "ranking"
+    orders = itertools.permutations(range(side))
+    return any(
+        all(rows[i][j] == (order.index(i) < order.index(j)) for i in range(side) for j in range(side))
+        for order in orders
+    )
+
+
+def _chosen(function: str, vertices: set[str], taken: list[Any], between: list[str]) -> bool:
+    """Whether chosen edges are a path, a spanning tree, or connect all vertices: parts are joined one by one."""
+    degree = {v: sum(v in edge for edge in taken) for v in vertices}
+    if function == "path":
+        if set(between) - vertices or any(degree[v] != 1 for v in between):
+            return False
+        if any(degree[v] not in (0, 2) for v in vertices - set(between)):
+            return False
+        vertices = {v for v in vertices if degree[v]}
+    parts = [{v} for v in vertices]
+    for u, v in taken:
+        joined = [part for part in parts if u in part or v in part]
+        parts = [part for part in parts if part not in joined] + [set().union(*joined)]
+    return len(parts) == 1 and (function == "connected" or len(taken) == len(vertices) - 1)
+
+
+def _matches(pattern: str, values: list[Any]) -> bool:
+    """Whether values in a row are what an expression describes, by Python's own: every value is written as a letter."""
+    if "->" in pattern:
+        return _walks(pattern, values)
+    letters: dict[str, str] = {}
+
+    def letter(value: Any) -> str:
+        return letters.setdefault(str(int(value) if isinstance(value, bool) else value), chr(0xE000 + len(letters)))
+
+    def translated(word: re.Match[str]) -> str:
+        return f"[^{letter(word[2])}]" if word[1] else letter(word[2])
+
+    expression = re.sub(r"(!?)(?<![{,\d])\s*(-?\d+\b(?![,}])|[^\W\d]\w*)", translated, pattern)
+    return re.fullmatch(expression.replace(" ", ""), "".join(map(letter, values)), re.DOTALL) is not None
+
+
+def _walks(automaton: str, values: list[Any]) -> bool:
+    """Whether values in a row lead through an automaton that is written out, to one of its ends."""
+    parts = [part.partition(":") for part in automaton.split(";")]
+    states = {name.strip(): rest for name, _, rest in parts if name.strip() != "end"}
+    ends = [rest.replace(",", " ").split() for name, _, rest in parts if name.strip() == "end"]
+    here = next(iter(states))
+    for value in values:
+        arrows = [arrow.split("->") for arrow in states[here].split(",") if arrow.strip()]
+        leads = {by.strip(): to.strip() for by, to in arrows}
+        key = str(int(value) if isinstance(value, bool) else value)
+        if key not in leads and "." not in leads:
+            return False
+        here = leads.get(key, leads.get(".", ""))
+    return here in (ends[0] if ends else states)
 
 
 def holds(formula: Any, record: Any) -> bool:
@@ -99,11 +232,18 @@ def holds(formula: Any, record: Any) -> bool:
         return bool(record[formula.name])
     if kind == "In":
         return any(record[formula.name] == value for value in formula.values)
+    if kind == "Pattern":
+        return _pattern_holds(formula.function, [total(operand, record) for operand in formula.operands])
+    if kind == "Chosen":
+        edges = [re.fullmatch(r".*\[(.*),(.*)\]", name).groups() for name in formula.columns]  # type: ignore[union-attr]
+        taken = [edge for edge, name in zip(edges, formula.columns) if record[name]]
+        return _chosen(formula.function, {v for edge in edges for v in edge}, taken, [str(v) for v in formula.between])
+    if kind == "Regular":
+        return _matches(formula.pattern, [record[name] for name in formula.columns])
+    if kind == "Tuples":
+        return any(all(record[name] == value for name, value in zip(formula.columns, row)) for row in formula.rows)
     if kind == "Compare":
-        left, right = (
-            sum(c if name is None else c * int(record[name]) for c, name in side)
-            for side in (formula.left, formula.right)
-        )
+        left, right = total(formula.left, record), total(formula.right, record)
         sign = (left > right) - (left < right)
         return sign in {"<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (0, 1), "=": (0,), "!=": (-1, 1)}[formula.op]
     if kind == "Implies":
@@ -132,6 +272,20 @@ def holds(formula: Any, record: Any) -> bool:
     raise AssertionError(f"no meaning for {kind}")
 
 
+def hierarchy_labels(parents: dict[str, list[str]], option: str) -> set[frozenset[str]]:
+    """The sets of classes that a hierarchy allows, by trying all: closed upwards, and what the option asks."""
+    names = list(dict.fromkeys([*parents, *(p for above in parents.values() for p in above)]))
+    inner = {p for above in parents.values() for p in above}
+    out = set()
+    for bits in itertools.product((False, True), repeat=len(names)):
+        chosen = {name for name, bit in zip(names, bits) if bit}
+        closed = all(parent in chosen for name in chosen for parent in parents.get(name, []))
+        lowest = [name for name in chosen if not any(name in parents.get(other, []) for other in chosen)]
+        if closed and (option == "any" or (len(lowest) == 1 and (option == "one path" or lowest[0] not in inner))):
+            out.add(frozenset(chosen))
+    return out
+
+
 def records(variables: Any) -> list[dict[str, Any]]:
     """Every label, valid or not, as a record: the first variable varies slowest."""
     names = [variable.name for variable in variables]
@@ -142,6 +296,28 @@ def obeying(rules: Any, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records that obey every hard rule."""
     hard = [rule.formula for rule in rules if rule.probability is None]
     return [record for record in rows if all(holds(formula, record) for formula in hard)]
+
+
+def projections(rows: list[dict[str, Any]], names: Any) -> set[tuple[Any, ...]]:
+    """What labels look like to someone who sees some variables only."""
+    return {tuple(row[name] for name in names) for row in rows}
+
+
+def weighted_count(space: Any) -> float:
+    """Σ over valid labels of the weights of their literals and soft rules, exactly, by listing them."""
+    weights = np.ones((space.width, 2)) if space.literal_weights is None else space.literal_weights
+    total = Fraction(0)
+    for row in obeying([rule for rule in space.rules if rule.probability is None], records(space.variables)):
+        weight = Fraction(1)
+        for variable, (start, _) in zip(space.variables, space.spans):
+            for i, value in enumerate(variable.values[1:] if variable.binary else variable.values):
+                weight *= Fraction(float(weights[start + i][0 if row[variable.name] == value else 1]))
+        for rule in space.rules:
+            if rule.probability is not None:
+                p = Fraction(rule.probability)
+                weight *= p if holds(rule.formula, row) else 1 - p
+        total += weight
+    return float(total)
 
 
 def completions(rows: list[dict[str, Any]], allowed: dict[str, Any]) -> list[dict[str, Any]]:
@@ -232,7 +408,7 @@ def _at_least(logic: str, k: int, parts: list[float]) -> float:
     return sum(math.prod(t if on else 1 - t for on, t in zip(world, parts)) for world in worlds if sum(world) >= k)
 
 
-# ---- the generative model (dssl.training.generative) ----
+# ---- the generative model (dssl.models.generative) ----
 
 
 def log_normal(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> float:
@@ -255,7 +431,7 @@ def generative(weights: np.ndarray, log_densities: np.ndarray, candidates: list[
     return total
 
 
-# ---- learned weights: a circuit whose last columns are branches (dssl.circuits.choices) ----
+# ---- learned weights: a circuit whose last columns are branches (dssl.circuits.branches) ----
 
 
 def branch_probability(circuit: Any, label: Any, phi: Any) -> float:

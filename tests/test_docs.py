@@ -7,9 +7,19 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from app.browser import browser  # noqa: F401  (a fixture)
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 ROOT = Path(__file__).parent.parent
 
@@ -51,6 +61,43 @@ def test_a_broken_link_is_found(pages: Path) -> None:
     assert done.returncode
     assert "gone.md" in done.stdout + done.stderr
     assert "tour.md#gone" in done.stdout + done.stderr
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files, and says nothing of it."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def found(chrome: Chrome, words: str) -> list[str]:
+    """What the search box of an open page offers for some words, once it has settled."""
+    box = chrome.find_element("css selector", "input.md-search__input")
+    chrome.execute_script("document.querySelector('#__search').checked = true; arguments[0].focus()", box)
+    box.send_keys(words)
+    until, script = (
+        time.monotonic() + 30,
+        "return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)",
+    )
+    while time.monotonic() < until:
+        links: list[str] = chrome.execute_script(script)
+        said = chrome.find_element("css selector", ".md-search-result__meta").get_attribute("textContent") or ""
+        if links or "No matching" in said:
+            return links
+        time.sleep(0.2)
+    raise AssertionError("the search gave no answer in 30 s")
+
+
+def test_the_site_can_be_searched(pages: Path, browser: Chrome) -> None:  # noqa: F811
+    assert build(pages).returncode == 0
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(pages / "site"))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/index.html"
+        browser.get(address)
+        assert any("architecture.html" in link for link in found(browser, "seven rooms"))
+        browser.get(address)
+        assert found(browser, "xylophonequartz") == []
+        server.shutdown()
 
 
 def links(text: str) -> list[str]:

@@ -51,6 +51,13 @@ def test_digit_sums() -> None:
     assert invalid == 0
 
 
+def test_tables() -> None:
+    found = table("tables")
+    assert list(found) == ["shop", "tickets", "shapes", "meters"]
+    for name, (ours, theirs) in found.items():
+        assert ours > theirs - 6, name  # of 600 rows, or 300: three standard errors of the difference
+
+
 @pytest.mark.parametrize(("name", "files"), [("animals", ["animals.csv"]), ("taxonomy", ["products.csv", "test.csv"])])
 def test_data_are_as_their_script_makes_them(name: str, files: list[str], tmp_path: Path) -> None:
     (tmp_path / "make.py").write_bytes((EXAMPLES / name / "make.py").read_bytes())

@@ -77,7 +77,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
-        with pytest.raises(WriteError, match=f"{name}' cannot be written: what is there is no file\n"):
+        with pytest.raises(WriteError, match=f"{name}' cannot be written: there is something other than a file\n"):
             files.write_whole(tmp_path / name, b"")
     assert names(tmp_path) == ["folder", "pipe"]
 
@@ -88,7 +88,7 @@ def test_the_error_travels_between_processes() -> None:
     assert (str(again), again.errno) == (str(error), errno.ENOSPC)
     assert str(error) == (
         "'x' cannot be written: No space left on device\n"
-        "What was there before is untouched. Free some space, and run the same again."
+        "What was there before is untouched. Free some space, and try again."
     )
 
 
@@ -247,8 +247,8 @@ def test_adding_to_a_file_adds_all_or_nothing(tmp_path: Path) -> None:
 
 ELSEWHERE = {
     "app/explorer/worker.py:os.fdopen",  # its standard output
-    "training/distributed.py:tempfile.TemporaryDirectory",  # where ranks meet, gone with the run
-    "training/distributed.py:(folder / f'error-{rank}').write_bytes",
+    "training/processes.py:tempfile.TemporaryDirectory",  # where ranks meet, gone with the run
+    "training/processes.py:(folder / f'error-{rank}').write_bytes",
 }
 CALLS = (
     "os.replace",

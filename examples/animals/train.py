@@ -44,10 +44,10 @@ def main() -> None:
     models = {
         "labels": DSSLClassifier(prior=None, **common),
         "labels, rules": DSSLClassifier(space, prior=None, **common),
-        "labels, rules, unlabelled rows": DSSLClassifier(space, constrained=True, **common),
+        "labels, rules, unlabelled rows": DSSLClassifier(space, objective={"constrained": True}, **common),
     }
     splits = range(1 if args.quick else 4)
-    print(f"{'learnt from':32}{'right':>8}{'invalid, raw':>14}{'invalid':>9}      mean of {len(splits)} splits")
+    print(f"{'learned from':32}{'right':>8}{'invalid, raw':>14}{'invalid':>9}      mean of {len(splits)} splits")
     for name, model in models.items():
         found = []
         for seed in splits:

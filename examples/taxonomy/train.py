@@ -35,13 +35,18 @@ def main() -> None:
     print(f"{tagged.sum()} titles with tags, {(~tagged).sum()} without, {len(words.vocabulary_)} words")
     print(f"{space.count()} of {2**space.width:,} sets of tags are valid\n")
 
-    common = {"steps": 150 if args.quick else 400, "learning_rate": 3e-3, "standardise": False, "random_state": 0}
+    common = {
+        "steps": 150 if args.quick else 400,
+        "learning_rate": 3e-3,
+        "settings": {"standardise": False},
+        "random_state": 0,
+    }
     models = {
         "tags alone, no rules": DSSLClassifier(prior=None, **common),
         "tags and rules": DSSLClassifier(space, prior=None, **common),
-        "tags, rules, untagged titles": DSSLClassifier(space, constrained=True, **common),
+        "tags, rules, untagged titles": DSSLClassifier(space, objective={"constrained": True}, **common),
     }
-    print(f"{'learnt from':32}{'all tags right':>15}{'invalid':>10}")
+    print(f"{'learned from':32}{'all tags right':>15}{'invalid':>10}")
     for name, model in models.items():
         found = model.fit(X, Y).predict(X_test)
         right = np.mean((found == truth).all(axis=1))
@@ -49,7 +54,7 @@ def main() -> None:
 
 
 def read(name: str, space: LabelSpace) -> tuple[list[str], NDArray[np.float64]]:
-    """Titles, and their tags as a matrix with a column a tag; a row without tags is NaN throughout."""
+    """Titles, and their tags as a matrix with one column per tag; a row without tags is NaN throughout."""
     with (HERE / name).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     Y = np.full((len(rows), space.width), np.nan)

@@ -1,4 +1,4 @@
-"""dssl: few labels, much unlabelled data, and a page of rules about what labels can look like.
+"""dssl: a few labels, plenty of unlabelled data, and a page of rules about what labels can look like.
 
     space = LabelSpace("legs, fins, wings\\nlegs -> !fins")   # what labels may be
     space.check(Y), space.diagnose(), space.count()          # does it make sense, do the labels fit
@@ -8,6 +8,10 @@
     objective = Objective(space, prior)                      # Σ log p(y|θ) + λ Σ log q(θ): Eq. DSSL
     objective(network(x), y).backward()                      # y: 1, 0, NaN for unknown
     DSSLClassifier(space).fit(X, y).predict(X)               # all of it: predictions that never break a rule
+
+The rooms, in the order of the data: logic, circuits, priors, data, training, models, app; each imports only from those
+before it. All of them use errors (what users meet), files (written whole or not at all), collector (pauses of
+Python's garbage collector) and spellings (parameters that have a new home).
 
 Notation: x data, y label, z logits, θ = softmax or sigmoid of z, V the valid labels, T the power, π weights, λ the
 prior's weight. Importing dssl is light: numba and torch are loaded by the first name that needs them.
@@ -23,39 +27,41 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from dssl.circuits.circuit import Circuit
     from dssl.errors import DataError, RuleError
-    from dssl.logic.induction import learn_rules
+    from dssl.logic.induction.learning import learn_rules
+    from dssl.logic.language.symbols import symbols
     from dssl.logic.space import LabelSpace
-    from dssl.logic.symbols import symbols
+    from dssl.models.estimators import DSSLClassifier
+    from dssl.models.files.saved import load, save
+    from dssl.models.generative import GenerativeClassifier
+    from dssl.models.splitting import LabelledSplit, labelled_scorer
     from dssl.priors.gaussian import GaussianPrior
     from dssl.priors.learned import LearnedPrior, learn_prior
+    from dssl.priors.predictive import Predictive
     from dssl.priors.relaxations import DeterministicPrior, EntropyPrior, ExclusivityPrior, PseudoLabelPrior
-    from dssl.training.estimators import DSSLClassifier
-    from dssl.training.generative import GenerativeClassifier
-    from dssl.training.model import load, save
     from dssl.training.objective import Objective
-    from dssl.training.splitting import LabelledSplit, labelled_scorer
 
 _HOME = {
     "Circuit": "dssl.circuits.circuit",
-    "DSSLClassifier": "dssl.training.estimators",
+    "DSSLClassifier": "dssl.models.estimators",
     "DataError": "dssl.errors",
     "DeterministicPrior": "dssl.priors.relaxations",
     "EntropyPrior": "dssl.priors.relaxations",
     "ExclusivityPrior": "dssl.priors.relaxations",
     "GaussianPrior": "dssl.priors.gaussian",
-    "GenerativeClassifier": "dssl.training.generative",
+    "GenerativeClassifier": "dssl.models.generative",
     "LabelSpace": "dssl.logic.space",
-    "LabelledSplit": "dssl.training.splitting",
+    "LabelledSplit": "dssl.models.splitting",
     "LearnedPrior": "dssl.priors.learned",
     "Objective": "dssl.training.objective",
+    "Predictive": "dssl.priors.predictive",
     "PseudoLabelPrior": "dssl.priors.relaxations",
     "RuleError": "dssl.errors",
-    "labelled_scorer": "dssl.training.splitting",
+    "labelled_scorer": "dssl.models.splitting",
     "learn_prior": "dssl.priors.learned",
-    "learn_rules": "dssl.logic.induction",
-    "load": "dssl.training.model",
-    "save": "dssl.training.model",
-    "symbols": "dssl.logic.symbols",
+    "learn_rules": "dssl.logic.induction.learning",
+    "load": "dssl.models.files.saved",
+    "save": "dssl.models.files.saved",
+    "symbols": "dssl.logic.language.symbols",
 }
 __all__ = [
     "Circuit",
@@ -70,6 +76,7 @@ __all__ = [
     "LabelledSplit",
     "LearnedPrior",
     "Objective",
+    "Predictive",
     "PseudoLabelPrior",
     "RuleError",
     "labelled_scorer",

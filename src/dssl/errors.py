@@ -1,12 +1,18 @@
-"""The errors users meet: of rules, of data, of files. Each states the fact, shows the input and names the remedy."""
+"""The errors users meet: of rules, data, files and budgets. Each states the fact, the input and the remedy."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 
 class RuleError(ValueError):
     """Something is wrong with rules: their text, their types, or what they say together.
 
-    `line` and `column` count from 1 and are None for rules that did not come from text.
+    `line` and `column` count from 1 and are None for rules that did not come from text; `file` is the file that they
+    were read from, if any.
+
+    Threads may share it.
     """
 
     def __init__(
@@ -17,14 +23,16 @@ class RuleError(ValueError):
         line: int | None = None,
         column: int | None = None,
         source: str | None = None,
+        file: str | Path | None = None,
     ) -> None:
         self.reason, self.remedy, self.line, self.column, self.source = reason, remedy, line, column, source
+        self.file = file
         super().__init__(self._message())
 
     def _message(self) -> str:
-        parts = []
-        where = f"line {self.line}, column {self.column}: " if self.line is not None else ""
-        parts.append(where + self.reason)
+        where = [f"'{self.file}'"] if self.file is not None else []
+        where += [f"line {self.line}, column {self.column}"] if self.line is not None else []
+        parts = [", ".join(where) + (": " if where else "") + self.reason]
         if self.source is not None and self.column is not None:
             text, caret = _window(self.source, self.column)
             parts.append(f"  {text}\n  {' ' * caret}^")
@@ -35,8 +43,23 @@ class RuleError(ValueError):
         return "\n".join(parts)
 
 
+class ContradictionError(RuleError):
+    """No label obeys all rules. `rules` is a smallest list of rules that contradict each other."""
+
+    def __init__(self, reason: str, *, rules: tuple[Any, ...] = (), **place: Any) -> None:
+        self.rules = rules
+        super().__init__(reason, **place)
+
+
+class BudgetError(RuntimeError):
+    """A search used up its seconds, nodes or bytes: how far it came, and what to do."""
+
+
 class DataError(ValueError):
-    """Something is wrong with labels or data: the fact, the rows or columns, the remedy."""
+    """Something is wrong with labels or data, or a file is not what it should be: the fact, the place, the remedy.
+
+    Threads may share it.
+    """
 
 
 class WriteError(OSError, DataError):
@@ -57,3 +80,10 @@ def _window(source: str, column: int) -> tuple[str, int]:
     lead = "…" if start else ""
     tail = "…" if start + _SHOWN < len(text) else ""
     return lead + shown + tail, len(lead) + column - 1 - start
+
+
+def in_file(error: RuleError, path: str | Path) -> RuleError:
+    """The same error, with the file that the rules are in."""
+    error.file = path
+    error.args = (error._message(),)
+    return error

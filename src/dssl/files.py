@@ -1,8 +1,8 @@
 """Files and folders that appear whole or not at all, whatever happens to the process, the disk or the clock.
 
-What is written lies beside its place, as `.NAME.XXXXXXXX.dssl-partial`, until it is on disk; then it is renamed. A
+A file is first written beside its place, as `.NAME.XXXXXXXX.dssl-partial`, until it is on disk; then it is renamed. A
 writer that was killed leaves that behind, and the next writer in the folder removes it. A lock, which the system keeps
-for as long as a writer lives, tells the two apart: neither clocks nor process numbers are asked.
+for as long as a writer lives, tells the two apart, not clocks or process numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from dssl.errors import WriteError
+from dssl.errors import DataError, WriteError
 
 try:
     import fcntl
@@ -47,7 +47,7 @@ def whole_file(path: str | Path, *, parents: bool = False) -> Iterator[BinaryIO]
         if parents:
             place.parent.mkdir(parents=True, exist_ok=True)
         if place.exists() and not place.is_file():  # a folder, or a device that would be replaced
-            raise OSError(errno.EEXIST, "what is there is no file")
+            raise OSError(errno.EEXIST, "there is something other than a file")
         clear(place.parent)
         with _beside(place, _new_file) as partial:
             with partial.open("wb") as file:
@@ -55,7 +55,7 @@ def whole_file(path: str | Path, *, parents: bool = False) -> Iterator[BinaryIO]
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, place)
-        if not is_partial(place.parent):  # else `whole_folder` does it, once for all
+        if not is_partial(place.parent):  # otherwise `whole_folder` does it, once for all
             _sync(place.parent)
 
 
@@ -73,13 +73,18 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
         _sync(place.parent)
 
 
-def append(path: str | Path, data: bytes) -> None:
-    """Add to the end of a file: all of it, or nothing on an error. A killed writer may leave a part."""
+def append(path: str | Path, data: bytes, *, durable: bool = False) -> None:
+    """Add to the end of a file: all of it, or nothing on an error. A killed writer may leave a part.
+
+    With `durable` it is on disk when this returns.
+    """
     with _translated(path, Path(os.path.abspath(path))), open(path, "ab", buffering=0) as file:
         before = os.fstat(file.fileno()).st_size
         try:
             if file.write(data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if durable:
+                os.fsync(file.fileno())
         except BaseException:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), before)
@@ -104,8 +109,17 @@ def clear(folder: Path) -> None:
 
 
 def is_partial(path: Path) -> bool:
-    """Whether something is called as what is unfinished or left behind."""
+    """Whether a name is that of something unfinished or left behind."""
     return _OURS.fullmatch(path.name) is not None
+
+
+def present(path: str | Path) -> Path:
+    """The path of a file that is to be read: `FileNotFoundError` if nothing is there, `DataError` if it is a folder."""
+    place = Path(path)
+    place.stat()  # raises where nothing is there, or what is there cannot be reached
+    if place.is_dir():
+        raise DataError(f"{path} is a folder\nName the file inside it.")
+    return place
 
 
 # ---- names and locks ----
@@ -122,7 +136,7 @@ def _beside(place: Path, make: Callable[[Path], None]) -> Iterator[Path]:
         partial = _name(place, "partial")
         make(partial)
         with _lock(partial) as alone:
-            if alone is False or not partial.exists():  # it was just taken for a left-over
+            if alone is False or not partial.exists():  # another writer has just taken it for a left-over
                 continue
             try:
                 yield partial
@@ -137,7 +151,7 @@ def _new_file(path: Path) -> None:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[bool | None]:
-    """Within it, the lock on a file or folder: True, False if another has it, None where there are no locks."""
+    """A context with the lock on a file or folder: True, False if another has it, None if there are no locks."""
     handle, held = -1, None
     try:
         if fcntl is not None:
@@ -164,7 +178,7 @@ def _try_lock(handle: int) -> bool | None:
 
 
 def _replace_folder(fresh: Path, place: Path) -> None:
-    """A folder takes another's place, in one step where the system can; the other is then called `fresh`, or gone."""
+    """A folder takes another's place, in one step where the system can; the other is then named `fresh`, or gone."""
     if not os.path.lexists(place):
         os.rename(fresh, place)
     elif not _swapped(fresh, place):
@@ -205,7 +219,7 @@ def _remove(path: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have the names in a folder on disk too, where that can be asked for; what they name is there in any case."""
+    """Have the names in a folder written to disk too, where the system can; the files themselves are there already."""
     if os.name == "posix":
         with suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
@@ -220,7 +234,7 @@ def _sync(folder: Path) -> None:
 
 @contextmanager
 def _translated(path: str | Path, place: Path) -> Iterator[None]:
-    """Within it, the system's errors become ours; those about other files stay what they are."""
+    """A context in which the system's errors about this file become ours."""
     try:
         yield
     except WriteError:
@@ -239,6 +253,5 @@ def write_error(path: str | Path, error: OSError) -> WriteError:
     reason = error.strerror or str(error)
     return WriteError(
         error.errno,
-        f"'{Path(*named)}' cannot be written: {reason}\n"
-        f"What was there before is untouched. {todo}, and run the same again.",
+        f"'{Path(*named)}' cannot be written: {reason}\nWhat was there before is untouched. {todo}, and try again.",
     )

@@ -21,7 +21,7 @@ def ran(*words: str) -> subprocess.CompletedProcess[str]:
 def test_help_lists_every_command() -> None:
     done = ran("--help")
     assert done.returncode == 0
-    for command in ("fit", "predict", "evaluate", "rules", "explore", "reproduce", "demo"):
+    for command in ("fit", "predict", "evaluate", "rules", "explore", "label", "report", "refit", "reproduce", "demo"):
         assert f" {command} " in done.stdout
     assert ran("--version").stdout == f"{dssl.__version__}\n"
 
@@ -46,7 +46,7 @@ def test_help_and_checking_rules_load_nothing_heavy(tmp_path: Path) -> None:
     assert not loaded("from dssl.app.cli import main\nmain(['--help'])") & (heavy | {"numpy", "pysat"})
     for command in ("check", "count", "list", "explain"):
         assert not loaded(f"from dssl.app.cli import main\nmain(['rules', '{command}', {str(rules)!r}])") & heavy
-    assert "polars" in loaded("import dssl.app.tables")  # the twin: it would be seen
+    assert "polars" in loaded("import dssl.data.tables")  # the twin: it would be seen
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
 
 import oracle
 from dssl import LabelSpace
 from dssl.app import measures
 from dssl.app.measures import Part
 from dssl.logic.labels import indices
-from dssl.training.decoding import Decoder
+from dssl.models.decoding import Decoder
+from dssl.priors.mixture import Mixture
 
 RULES = """\
 species: {cat, trout, eagle}
@@ -76,6 +78,13 @@ def test_broken_rules_agree_with_the_check_of_a_space_and_come_in_pieces(monkeyp
     assert whole[0][3].text == "wings -> legs"
 
 
+def test_soft_rules_keep_their_remark_and_have_their_probability_apart() -> None:
+    space = LabelSpace('a, b\n"seen so": 0.9 :: a -> b\n0.8 :: b\n"always": a | b')
+    rules, _ = measures.broken_rules(space, [part(space, 1, rows=3)])
+    assert [rule.text for rule in rules] == ['"seen so": a -> b', "b", '"always": a | b']
+    assert [rule.probability for rule in rules] == [0.9, 0.8, None]
+
+
 def test_no_rules_no_breaks() -> None:
     assert measures.broken_rules(FREE, [part(FREE, 0)]) == ((), {})
 
@@ -115,19 +124,19 @@ def test_complete_rows_know_every_variable() -> None:
 @pytest.mark.parametrize("space", [SPACE, FREE])
 def test_histograms_count_theta(space: LabelSpace) -> None:
     p = part(space, 5)
-    choices, attributes = measures.histograms(p)
+    classes, attributes = measures.histograms(p)
     theta, truth = p.theta, records(p, p.known)
-    values: dict[str, list[float]] = {"choices": [], "attributes": []}
-    true: dict[str, list[float]] = {"choices": [], "attributes": []}
+    values: dict[str, list[float]] = {"classes": [], "attributes": []}
+    true: dict[str, list[float]] = {"classes": [], "attributes": []}
     for row in range(len(p)):
         for variable, (start, stop) in zip(space.variables, space.spans):
-            kind, value = "attributes" if variable.binary else "choices", truth[row][variable.name]
+            kind, value = "attributes" if variable.binary else "classes", truth[row][variable.name]
             values[kind].append(max(theta[row, start:stop]))
             if value is not None and variable.binary:
                 true[kind].append(theta[row, start] if value else 1 - theta[row, start])
             elif value is not None:
                 true[kind].append(theta[row, start + variable.values.index(value)])
-    for h in (choices, attributes):
+    for h in (classes, attributes):
         assert h.counts == _bins(values[h.kind])
         assert h.true == _bins(true[h.kind])
         assert sum(h.counts) == len(values[h.kind])
@@ -242,9 +251,9 @@ def test_doubt_is_the_entropy_over_all_valid_labels(space: LabelSpace) -> None:
         pos, neg = oracle.log_literals(space.variables, logits)
         entropies.append(oracle.entropy(rows, pos, neg))
         chances.append(max(oracle.probabilities(rows, pos, neg)))
-    found = measures.uncertain(p, 10, first_row=2, names=[f"r{i}" for i in range(30)])
+    found = measures.uncertain(p, 10, names=[f"r{i}" for i in range(30)])
     order = sorted(range(30), key=lambda i: -entropies[i])[:10]
-    assert [u.row for u in found] == [i + 2 for i in order]
+    assert [u.row for u in found] == list(order)
     for u, i in zip(found, order):
         assert u.name == f"r{i}"
         assert u.entropy == pytest.approx(entropies[i], abs=1e-4)
@@ -283,3 +292,30 @@ def test_all_is_finite_at_huge_logits(space: LabelSpace) -> None:
     numbers += [c.error for c in measures.calibrations(p)]
     assert all(math.isfinite(v) and v >= 0 for v in numbers)
     assert all(sum(h.counts) for h in measures.histograms(p))
+
+
+def test_the_doubt_of_a_mixture_is_between_its_bounds_and_its_rows_are_measured() -> None:
+    space = SPACE
+    alone = part(space, 0)
+    z = torch.cat([alone.logits, -alone.logits, torch.zeros(len(alone), 2)], 1)
+    both = replace(alone, logits=z, decoder=Decoder(space, components=2))
+    low, high = Mixture(z, space).entropy_bounds()
+    assert measures.label_entropy(both).tolist() == pytest.approx(high.tolist(), abs=1e-5)
+    assert bool((low <= high).all())
+    assert len(measures.uncertain(both, 5)) == 5
+    assert both.theta.shape == both.final.shape == alone.final.shape
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_f1_of_all_labels_is_scikit_learns_and_missed_labels_count(seed: int) -> None:
+    p = part(LabelSpace("a, b, c\na -> b"), seed, known=1.0)
+    assert measures.overall_f1(p) == pytest.approx(f1_score(p.known, p.final, average="micro"))
+    missed = np.zeros(len(p), np.int64)
+    missed[:3] = 2
+    beyond = np.zeros((len(p), 2))
+    beyond[:3] = 1
+    truth, said = np.hstack([p.known, beyond]), np.hstack([p.final, 0 * beyond])
+    more = replace(p, missed=missed)
+    assert measures.overall_f1(more) == pytest.approx(f1_score(truth, said, average="micro"))
+    assert measures.right(more) == (int((truth == said).all(axis=1).sum()), len(p))
+    assert measures.overall_f1(part(SPACE, seed)) is None

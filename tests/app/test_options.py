@@ -15,13 +15,13 @@ from dssl.errors import DataError
 def test_a_file_says_what_flags_do_not(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text(
-        'steps = 10\nlabel = ["legs", "fins"]\nignore = "name"\nprior-weight = 2\nout = "run"\nearly_stopping = true\n'
+        'steps = 10\nlabel = ["legs", "fins"]\nignore = "name"\nprior-weight = 2\nout = "run"\nconstrained = true\n'
         'network = "linear"\n'
     )
     options = Options(steps=5, network="mlp").with_file(path)
     assert options.said() == {
         "steps": 5, "label": ["legs", "fins"], "ignore": ["name"], "prior_weight": 2.0, "out": "run",
-        "early_stopping": True, "network": "mlp",
+        "constrained": True, "network": "mlp",
     }  # fmt: skip
     assert options.out == Path("run")
     assert Options().with_file(None) == Options()
@@ -36,8 +36,8 @@ def test_a_file_says_what_flags_do_not(tmp_path: Path) -> None:
         ("steps = 1.5", "steps = 1.5 does not fit\nGive a whole number."),
         ("steps = true", "steps = True does not fit\nGive a whole number."),
         ('prior_weight = "2"', "does not fit\nGive a number."),
-        ("early_stopping = 1", "does not fit\nGive true or false."),
-        ('prior = "gauss"', 'Give one of "deterministic", "entropy"'),
+        ("constrained = 1", "does not fit\nGive true or false."),
+        ('prior = "gauss"', 'Give one of "auto", "deterministic", "entropy"'),
         ("label = [1, 2]", "label = 1 does not fit\nGive a text in quotes."),
         ('consistency = ["vat", "fat"]', "consistency = 'fat' does not fit\nGive one of \"fixmatch\""),
         ("rules = 3", "does not fit\nGive a path in quotes."),
@@ -55,13 +55,13 @@ def test_a_wrong_setting_is_named(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_choices_are_those_of_the_estimator() -> None:
-    from dssl.training.augmentation import AUGMENTATIONS
-    from dssl.training.names import PRIORS, TERMS
+    from dssl.models.names import PRIORS, TERMS
+    from dssl.training.terms.augmentation import AUGMENTATIONS
 
     kinds = get_type_hints(Options)
     assert set(get_args(Terms)) == {*TERMS, "none"}
     assert set(get_args(get_args(kinds["augment"])[0])) == set(AUGMENTATIONS)
-    assert set(get_args(get_args(kinds["prior"])[0])) == {*PRIORS, "learned", "none"}
+    assert set(get_args(get_args(kinds["prior"])[0])) == {*PRIORS, "auto", "none"}
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,13 @@ def test_choices_are_those_of_the_estimator() -> None:
 def test_flags_that_do_not_go_together(given: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="Give"):
         Options(**given).checked()
+
+
+def test_every_setting_of_learning_says_its_default() -> None:
+    hints = get_type_hints(Options, include_extras=True)
+    told = {name: hint.__metadata__[0] for name, hint in hints.items()}
+    learning = {name: parameter for name, parameter in told.items() if parameter.show is not False}
+    learning = {name: p for name, p in learning.items() if p.group and p.group[0].name.startswith("Learning")}
+    assert len(learning) > 20
+    for name, parameter in learning.items():
+        assert "default" in parameter.help.lower(), name

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dssl import DataError, DSSLClassifier, LabelSpace
 from dssl.app import measures, report
 from dssl.app.measures import Calibration, Confusion, Frequency, Level, RuleBreaks, Score
 from dssl.app.report import csp, notices, render, write_report
-from dssl.app.summary import Summary, Variety, summarise
+from dssl.app.summary import Origin, Summary, Variety, summarise
 
 EVIL = "<script>alert(1)</script>"
 EVIL2 = "'>\"><img src=x onerror=alert(2)></style>{{ 7*7 }}&"
@@ -75,7 +78,7 @@ def evil() -> Summary:
         few,
         X_test=x,
         y_test=labels,
-        row_names=[EVIL] * 80,
+        rows=Origin(names=[EVIL] * 80, cells=pl.DataFrame({EVIL: [EVIL] * 80})),
         feature_names=[EVIL, EVIL2],
         log_rows=[{"step": i, "total": 1.0, EVIL: 0.5} for i in range(3)],
         settings={EVIL: EVIL2, "deep": {EVIL: [EVIL]}},
@@ -113,7 +116,7 @@ def test_nothing_is_asked_of_the_network(evil: Summary, bare: Summary) -> None:
         text = render(summary)
         for _, attributes in Page(text).elements:
             assert not {"src", "srcset", "action", "background"} & set(attributes)
-            assert (attributes.get("href") or "#").startswith(("#", "data:,"))
+            assert (attributes.get("href") or "#").startswith(("#", "data:,", "data:text/csv;base64,"))
         assert not re.search(r"url\(|@import|https?:", text.replace("http-equiv", ""))
 
 
@@ -130,6 +133,15 @@ def test_the_policy_allows_just_our_style_and_script(evil: Summary) -> None:
         csp("<html></html>")
 
 
+def test_rows_to_label_are_exported_with_their_values(evil: Summary) -> None:
+    (link,) = [a for a in Page(render(evil)).all("a") if "download" in a]
+    content = base64.b64decode((link["href"] or "").partition(",")[2]).decode()
+    first, *lines = csv.reader(io.StringIO(content))
+    assert first == ["row", "name", "most probable label", "probability", "effective number of labels", EVIL]
+    assert [line[0] for line in lines] == [str(u.row) for u in evil.uncertain]
+    assert {line[-1] for line in lines} == {EVIL}
+
+
 def test_the_page_can_be_read_without_eyes(evil: Summary) -> None:
     page = Page(render(evil))
     names = [tag for tag, _ in page.elements]
@@ -137,7 +149,7 @@ def test_the_page_can_be_read_without_eyes(evil: Summary) -> None:
     assert page.all("html")[0]["lang"] == "en"
     ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
     for link in page.all("a"):
-        assert (link["href"] or "")[1:] in ids
+        assert (link["href"] or "")[1:] in ids or link["download"] == "label-next.csv"
     for section in page.all("section"):
         assert section.get("aria-label") or section["aria-labelledby"] in ids
     assert all(cell.get("scope") in ("row", "col") for cell in page.all("th"))
@@ -195,7 +207,9 @@ def test_what_a_run_lacks_is_said(bare: Summary) -> None:
         "There are no test rows: scores and calibration are of the rows the model was trained on.",
     ):
         assert said in text
-    full = replace(bare, uncertain=(), collapse=None, varieties=(), scored=None, calibrations=(), scores=())
+    full = replace(
+        bare, uncertain=(), uncertain_cells=(), collapse=None, varieties=(), scored=None, calibrations=(), scores=()
+    )
     text = Page(render(full)).text
     for said in (
         "no unlabelled rows, so there is no collapse",
@@ -221,16 +235,34 @@ NOTICES: list[tuple[dict[str, Any], str]] = [
     ({"calibrations": (Calibration("test", "raw", (Level(10, 0.5, 0.9),), 0.4),)}, "less confident than they should"),
     ({"frequencies": (Frequency("x", "x", 0.5, 0.1),)}, "“x” is true in 50.0 % of the labels and predicted for 10.0 %"),
     ({"scored": "labelled"}, "There are no test rows"),
+    (
+        {"right": {"labelled": (196, 200), "test": (65, 100)}},
+        "98.0 % of labelled rows are right, and 65.0 % of 100 test",
+    ),
+    (
+        {"right": {"labelled": (20, 20), "test": (28, 29)}},
+        "only 29 test rows: on others accuracy may well lie anywhere",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("change", "said"), NOTICES)
 def test_what_stands_out_is_said(evil: Summary, change: dict[str, Any], said: str) -> None:
-    calm = replace(evil, collapse=1.0, calibrations=(), frequencies=(), scored="test")
+    calm = replace(evil, collapse=1.0, calibrations=(), frequencies=(), scored="test", right={"test": (70, 80)})
     assert notices(calm) == []
     assert "Nothing stands out" in render(calm)
     (found,) = notices(replace(calm, **change))
     assert said in found.replace("\xa0", " ")
+
+
+def test_what_chance_makes_is_no_alarm(evil: Summary) -> None:
+    """With 20 labels a difference of 15 points is none; with 2,000 it is."""
+    calm = replace(
+        evil, collapse=1.0, calibrations=(), scored="test", right={}, frequencies=(Frequency("x", "x", 0.5, 0.35),)
+    )
+    few, many = (replace(calm, counts=replace(evil.counts, labelled=n, partly=0)) for n in (20, 2000))
+    assert notices(few) == []
+    assert len(notices(many)) == 1
 
 
 def test_few_rows_looked_at_are_said(evil: Summary) -> None:

@@ -11,7 +11,7 @@ from browser import console, overflow, requested, scheme, screen
 
 from dssl import DSSLClassifier, LabelSpace
 from dssl.app.report import write_report
-from dssl.app.summary import summarise
+from dssl.app.summary import Origin, summarise
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -36,7 +36,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
         few,
         X_test=x,
         y_test=labels,
-        row_names=[LONG] * 120,
+        rows=Origin(names=[LONG] * 120),
         settings=model.get_params(),
         command=f"dssl fit {LONG}",
         data={"file": f"{LONG}.csv", "rules": HOSTILE},

@@ -76,7 +76,7 @@ def test_giving_up_on_a_disk_that_can_only_be_read_hides_no_other_error(
 
 def test_another_run_is_not_resumed(tmp_path: Path) -> None:
     RunFolder.open(tmp_path / "run", IDENTITY, overwrite=False)
-    with pytest.raises(DataError, match="started otherwise:\n  steps: 5 there, 6 here\nResume"):
+    with pytest.raises(DataError, match="started differently:\n  steps: 5 there, 6 here\nResume"):
         RunFolder.open(tmp_path / "run", {**IDENTITY, "steps": 6}, overwrite=False)
     assert not RunFolder.open(tmp_path / "run", {**IDENTITY, "steps": 6}, overwrite=True).resumed
     assert RunFolder.open(tmp_path / "run", {**IDENTITY, "steps": 6}, overwrite=False).resumed

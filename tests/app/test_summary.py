@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 import torch
 
 from dssl import DataError, DSSLClassifier, LabelSpace
 from dssl.app import summary as module
-from dssl.app.summary import Counts, Summary, summarise
+from dssl.app.summary import Counts, Origin, Summary, summarise
 
 RULES = "kind: {low, high}\nwarm, cold\nwarm -> !cold\nkind = high -> warm\n0.9 :: cold -> kind = low"
 GIVEN: dict[str, Any] = {"settings": {}, "command": "", "data": {}, "seconds": 1.5}
@@ -46,8 +47,9 @@ def found(model: DSSLClassifier) -> Summary:
         partly(labels),
         X_test=x_test,
         y_test=truth,
-        row_names=[f"r{i}" for i in range(90)],
-        first_row=1,
+        rows=Origin(
+            range(2, 92), [f"r{i}" for i in range(90)], pl.DataFrame({"a": x[:, 0], "note": ["<b>", None] * 45})
+        ),
         feature_names=["a", "b", "c"],
         settings={"steps": np.int64(30), "path": Path("x"), "odd": float("nan"), "deep": {"list": (1, 2)}},
         command="dssl fit x.csv",
@@ -92,7 +94,10 @@ def test_curves_are_the_history(model: DSSLClassifier, found: Summary) -> None:
 
 def test_unsure_rows_are_unlabelled_ones_by_number_and_name(found: Summary) -> None:
     assert len(found.uncertain) == 20
-    assert all((u.row - 1) % 3 == 2 and u.name == f"r{u.row - 1}" for u in found.uncertain)
+    assert all((u.row - 2) % 3 == 2 and u.name == f"r{u.row - 2}" for u in found.uncertain)
+    x, _ = rows(90)
+    for u, cells in zip(found.uncertain, found.uncertain_cells, strict=True):
+        assert cells == {"a": str(x[u.row - 2, 0])} | ({"note": "<b>"} if u.row % 2 == 0 else {})
     assert all(a.entropy >= b.entropy for a, b in zip(found.uncertain, found.uncertain[1:]))
 
 
@@ -181,12 +186,12 @@ def test_long_logs_are_thinned_and_odd_numbers_left_out(model: DSSLClassifier) -
 def test_what_does_not_fit_is_refused(model: DSSLClassifier) -> None:
     x, labels = rows(90)
     y = partly(labels)
-    with pytest.raises(DataError, match="test rows come with labels\nGive both"):
+    with pytest.raises(DataError, match="test rows need labels\nGive both"):
         summarise(model, x, y, X_test=x, **GIVEN)
     with pytest.raises(DataError, match="90 rows and 89 labels"):
         summarise(model, x, y[:-1], **GIVEN)
     with pytest.raises(DataError, match="2 row names and 90 rows"):
-        summarise(model, x, y, row_names=["a", "b"], **GIVEN)
+        summarise(model, x, y, rows=Origin(names=["a", "b"]), **GIVEN)
     with pytest.raises(DataError, match="5 test rows and 4 labels"):
         summarise(model, x, y, X_test=x[:5], y_test=y[:4], **GIVEN)
 
@@ -207,7 +212,8 @@ def _without(content: dict[str, Any]) -> Any:
 
 
 DAMAGE: list[tuple[Any, str]] = [
-    (lambda c: c | {"version": 2}, "has version 2 of the format, and this dssl reads up to 1\nUpdate dssl"),
+    (lambda c: c | {"version": 3}, "has version 3 of the format, and this dssl reads up to 2\nUpdate dssl"),
+    (lambda c: c | {"version": 1}, "was written by an earlier dssl: version 1 of the format, not 2\nFit again"),
     (lambda c: c | {"version": None}, "has version None"),
     (lambda c: c | {"format": "other"}, "is not the summary of a run"),
     (lambda c: [c], "is not the summary of a run"),
@@ -233,7 +239,7 @@ def test_damaged_files_are_refused_with_the_place(found: Summary, tmp_path: Path
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read: No such file"):
+    with pytest.raises(FileNotFoundError):
         Summary.load(tmp_path / "none.json")
     (tmp_path / "bad.json").write_bytes(b"\xff{")
     with pytest.raises(DataError, match="is not JSON"):

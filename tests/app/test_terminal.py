@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dssl.app.terminal import Terminal, error_text, in_file
-from dssl.errors import RuleError
+from dssl.app.terminal import Terminal, error_text
+from dssl.errors import RuleError, in_file
 
 
 def test_people_are_told_on_stdout_and_warned_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,7 @@ def test_errors_of_files_name_them_and_the_nearest(tmp_path: Path) -> None:
     )
     assert error_text(OSError("odd")) == "odd"
     assert error_text(OSError(28, "No space left on device")) == (
-        "the output cannot be written: No space left on device\nFree some space, and run the same again."
+        "the output cannot be written: No space left on device\nFree some space, and try again."
     )
 
 

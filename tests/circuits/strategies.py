@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from hypothesis import strategies as st
 
-from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
-from dssl.logic.constraints import Constraints, Sum
+from dssl.circuits.circuit import Circuit
+from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE
+from dssl.logic.reasoning.constraints import Constraints, Sum
 
 # ---- random normal forms ----
 

@@ -16,7 +16,9 @@ from hypothesis import given, settings
 
 import oracle
 from circuits.strategies import circuit_of, constraint_sets, naive_circuit
-from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
+from dssl.circuits.circuit import Circuit
+from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE
+from logic.stopwatch import within
 
 XOR = [(LITERAL, 1, ()), (LITERAL, -1, ()), (LITERAL, 2, ()), (LITERAL, -2, ())]
 XOR += [(AND, 0, (0, 3)), (AND, 0, (1, 2)), (OR, 0, (4, 5))]
@@ -44,6 +46,21 @@ def test_count_multiplies_by_what_nothing_mentions():
     assert circuit_of(XOR, [0, 0], soft=[0.9]).count() == 2  # column 2 is the soft rule: one value for each label
     assert circuit_of([(TRUE, 0, ())], [0] * 200).count() == 2**200
     assert circuit_of([(FALSE, 0, ())], [3]).count() == 0
+
+
+def test_a_million_columns_are_counted_at_once() -> None:
+    """Factor by factor the product of a million twos takes about ten seconds; a number of as many bits for each literal
+    would take 62 GB."""
+    wide, half = 1_000_000, 500_000
+    literals = [(LITERAL, i + 1, ()) for i in range(half)]
+    free, conjunction = (
+        circuit_of([(TRUE, 0, ())], [0] * wide),
+        circuit_of([*literals, (AND, 0, tuple(range(half)))], [0] * wide),
+    )
+    circuit_of(XOR, [0, 0]).count()  # compiles what proves circuits sound
+    with within(8):
+        assert free.count() == 2**wide
+        assert conjunction.count() == 2**half
 
 
 def ladder(rungs: int) -> Circuit:
@@ -173,6 +190,7 @@ def test_the_module_does_not_load_torch():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+@pytest.mark.compiled
 def test_sizes_of_a_million_edges_are_quick():
     n = 250_000
     kind = np.array([LITERAL, LITERAL] + [AND, OR] * n)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from attacks.failing import Disk, failing
 
 from dssl.circuits import jit
-from dssl.circuits.jit import entry, inner, kept, source_stamp
+from dssl.circuits.jit import entry, inner, kept, source_stamp, stand_in
 
 
 @inner
@@ -32,18 +34,119 @@ def test_an_entry_calls_inner_functions_on_the_callers_array() -> None:
     assert array.tolist() == [0, 2, 4, 6]
 
 
-def test_the_stamp_changes_with_any_source(tmp_path: Path) -> None:
+IMPORTS = [
+    "from dssl.b import x",
+    "from dssl import b",
+    "import dssl.b",
+    "import dssl.other, dssl.b",
+    "import os, dssl.b as b",
+    "from dssl import (\n    other,\n    b,\n)",
+]
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_the_stamp_changes_with_every_source_a_kernel_depends_on(tmp_path: Path, line: str) -> None:
     """An upgrade that changes an inner function must not find yesterday's kernel on disk."""
-    (tmp_path / "a.py").write_text("x = 1\n")
-    (tmp_path / "b.py").write_text("y = 1\n")
-    before = source_stamp(tmp_path)
-    source_stamp.cache_clear()
-    assert source_stamp(tmp_path) == before
-    (tmp_path / "b.py").write_text("y = 2\n")
-    source_stamp.cache_clear()
-    assert source_stamp(tmp_path) != before
+    folder = tmp_path / "dssl"
+    folder.mkdir()
+    for name, text in {"a": line, "b": "import dssl.c", "c": "x = 1", "other": ""}.items():
+        (folder / f"{name}.py").write_text(text)
+
+    def stamp() -> str:
+        source_stamp.cache_clear()
+        return source_stamp(folder / "a.py", tmp_path)
+
+    before = stamp()
+    assert stamp() == before
+    (folder / "c.py").write_text("x = 2")  # two imports away
+    assert stamp() != before
 
 
+def with_answer(x):  # type: ignore[no-untyped-def]
+    return answer(x)  # type: ignore[name-defined]  # noqa: F821
+
+
+def test_a_function_stands_in_for_each_it_is_given() -> None:
+    """One wrapper calls several functions, and numba keeps each under the name and file of that function."""
+    functions = [stand_in(with_answer, tripled, answer=tripled), stand_in(with_answer, re.escape, answer=str)]
+    assert [function(4) for function in functions] == [12, "4"]
+    assert [function.__qualname__ for function in functions] == ["tripled", "escape"]
+    assert [function.__code__.co_filename for function in functions] == [__file__, re.__file__]
+    assert "answer" not in globals()
+
+
+SOURCE = Path(jit.__file__).parents[1]
+DECORATED = re.compile(r"^\s*@(entry|inner|allocating|kept|unlocked)$", re.MULTILINE)
+KERNELS = sorted(path for path in SOURCE.rglob("*.py") if DECORATED.search(path.read_text()))
+APART = ("app", "models", "training", "data", "priors", "logic/language", "errors.py", "files.py")  # from kernels
+
+
+def idle(kernel: Path, source: Path) -> list[str]:
+    """Files that a kernel does not need, but is compiled anew for."""
+    found = (path.relative_to(source) for path in jit._reached(kernel, source.parent))
+    return sorted(path.as_posix() for path in found if any(path.is_relative_to(other) for other in APART))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=[path.stem for path in KERNELS])
+def test_the_stamp_stays_when_another_room_is_edited(kernel: Path) -> None:
+    """Editing the command line, a message or the rule language recompiles no kernel."""
+    assert idle(kernel, SOURCE) == []
+    assert {path.parts[len(SOURCE.parts)] for path in jit._reached(kernel, SOURCE.parent)} == {"circuits"}
+
+
+def test_every_kernel_is_found_and_so_is_what_it_depends_on() -> None:
+    names = {path.stem for path in KERNELS}
+    assert {"search", "propagation", "wmc", "vectors", "heaviest", "lowering", "scopes", "nodes"} <= names
+    search = SOURCE / "circuits" / "compile" / "search.py"
+    assert {search.with_name("propagation.py"), search.with_name("records.py")} <= jit._reached(search, SOURCE.parent)
+
+
+@pytest.mark.parametrize("other", ["app/cli.py", "logic/language/formula.py", "errors.py", "files.py"])
+def test_a_kernel_that_depends_on_another_room_is_found(tmp_path: Path, other: str) -> None:
+    source = tmp_path / "dssl"
+    for name, text in {
+        "circuits/a.py": "from dssl.circuits import b",
+        "circuits/b.py": f"import os, {module(other)}",
+    }.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(text)
+    (source / other).parent.mkdir(parents=True, exist_ok=True)
+    (source / other).write_text("")
+    assert idle(source / "circuits" / "a.py", source) == [other]
+
+
+def module(file: str) -> str:
+    return f"dssl.{file.removesuffix('.py').replace('/', '.')}"
+
+
+@pytest.mark.parametrize("room", sorted((SOURCE / "circuits").rglob("__init__.py")), ids=lambda p: p.parent.name)
+def test_the_map_of_a_room_names_everything_in_it(room: Path) -> None:
+    text = room.read_text()
+    assert [word for word in ("In: ", "Out: ", "Start at `") if word not in text] == []
+    assert unnamed(room.parent, text) == []
+
+
+def unnamed(folder: Path, text: str) -> list[str]:
+    inside = [
+        p.stem for p in folder.iterdir() if p.stem != "__init__" and (p.suffix == ".py" or (p / "__init__.py").exists())
+    ]
+    return sorted(name for name in inside if not re.search(rf"\b{name}\b", text))
+
+
+def test_a_module_that_no_map_names_is_found(tmp_path: Path) -> None:
+    (tmp_path / "walls.py").write_text("")
+    assert unnamed(tmp_path, "Start at `doors.py`.") == ["walls"]
+
+
+def test_packages_hold_no_code_that_a_stamp_would_miss() -> None:
+    """Stamps follow modules: the files of packages are maps, and imports are written out in full."""
+    for path in (SOURCE / "circuits").rglob("*.py"):
+        assert not re.search(r"^from \.", path.read_text(), re.MULTILINE), path
+        if path.name == "__init__.py":
+            assert len(ast.parse(path.read_text()).body) == 1, path
+
+
+@pytest.mark.compiled
 def test_numba_judges_entries_by_the_stamp() -> None:
     """The index on disk holds the stamp, where numba would have put the time and size of one file."""
     double_all(np.arange(2))
@@ -52,6 +155,7 @@ def test_numba_judges_entries_by_the_stamp() -> None:
         assert index._source_stamp.encode() in file.read()
 
 
+@pytest.mark.compiled
 def test_compiling_is_announced_once_and_loading_never(tmp_path: Path) -> None:
     code = 'from dssl import LabelSpace\nLabelSpace("a, b\\na -> b").compile()\nLabelSpace("a, b\\nb -> a").compile()'
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -69,14 +173,35 @@ def tripled(x):  # type: ignore[no-untyped-def]
     return 3 * x
 
 
+def keep_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code is kept in this folder from here on.
+
+    numba reads its settings from the environment again, before it compiles, if any NUMBA_ variable has changed since,
+    as it does where processes are started in parallel: a setting alone would be forgotten in the middle of a test.
+    """
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(folder))
+
+
+@pytest.mark.compiled
+def test_the_folder_stays_when_the_environment_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_in(tmp_path, monkeypatch)
+    monkeypatch.setenv("NUMBA_OF_ANOTHER_TEST", "1")
+    for _ in range(2):
+        function = kept(tripled)
+        assert function(1) == 3
+        assert Path(function._cache._cache_path).is_relative_to(tmp_path)
+
+
+@pytest.mark.compiled
 def test_code_of_another_version_is_never_taken_for_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A killed process leaves an index that names code which was not written; older code has another name."""
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(jit, "source_stamp", lambda folder: "older-version")
+    keep_in(tmp_path, monkeypatch)
+    monkeypatch.setattr(jit, "source_stamp", lambda path: "older-version")
     assert kept(tripled)(1) == 3
     (old,) = tmp_path.rglob("*.nbc")
     assert ".older-versio-1." in old.name
-    monkeypatch.setattr(jit, "source_stamp", lambda folder: "newer-version")
+    monkeypatch.setattr(jit, "source_stamp", lambda path: "newer-version")
 
     def killed(name: str, data: bytes) -> None:
         raise KeyboardInterrupt
@@ -97,13 +222,14 @@ def test_code_of_another_version_is_never_taken_for_ours(tmp_path: Path, monkeyp
 
 
 def test_a_full_disk_only_means_that_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    keep_in(tmp_path, monkeypatch)
     function = kept(tripled)
     with failing(Disk(tmp_path, 0, lasting=True)):
         assert function(2) == 6
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.compiled
 def test_without_any_place_to_write_kernels_are_compiled_anew(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,117 +1,43 @@
-"""Nodes: equal ones are one, common factors stand outside, tables grow without loss."""
+"""Loops over the arrays of a circuit, against the same by recursion."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dssl.circuits.nodes import (
-    CHOICE,
-    DECISION,
-    FALSE,
-    KIND,
-    PRODUCT,
-    START,
-    TRUE,
-    Store,
-    decision,
-    grown,
-    new_store,
-    product,
-    remember,
-    solved,
-    sort,
-)
+from circuits.strategies import constraint_sets, naive_circuit
+from dssl.circuits.circuit import Circuit
+from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE, levels, log_values
 
 
-@njit
-def make_product(store, item):  # type: ignore[no-untyped-def]
-    return product(store, item, len(item))
+def children(c: Circuit, n: int) -> list[int]:
+    return c.child[c.ptr[n] : c.ptr[n + 1]].tolist()
 
 
-@njit
-def make_decision(store, branch, whole, scratch):  # type: ignore[no-untyped-def]
-    return decision(store, branch, np.int64(0), len(branch) // 2, whole, True, scratch)
+@settings(max_examples=20, deadline=None)
+@given(constraint_sets(), st.integers(0, 1000))
+def test_levels_and_weights_of_every_node_are_those_of_a_recursion(constraints, seed) -> None:
+    c = naive_circuit(constraints)
+    weight = np.random.default_rng(seed).uniform(0.1, 1, (int(c.starts[-1]), 2))  # of each column: true, false
+
+    def level(n: int) -> int:
+        return max((level(x) + 1 for x in children(c, n)), default=0)
+
+    def value(n: int) -> float:
+        if c.kind[n] in (FALSE, TRUE):
+            return float(c.kind[n] == TRUE)
+        if c.kind[n] == LITERAL:
+            return float(weight[abs(c.literal[n]) - 1, int(c.literal[n] < 0)])
+        return float((np.prod if c.kind[n] == AND else np.sum)([value(x) for x in children(c, n)]))
+
+    pos, neg = np.log(weight).T.copy()
+    assert levels(c.ptr, c.child).tolist() == [level(n) for n in range(c.nodes)]
+    found = np.exp(log_values(c.kind, c.literal, c.ptr, c.child, pos, neg))
+    assert found.tolist() == pytest.approx([value(n) for n in range(c.nodes)])
 
 
-@njit
-def keep(store, one, two, node):  # type: ignore[no-untyped-def]
-    remember(store, one, two, node)
-
-
-@njit
-def find(store, one, two):  # type: ignore[no-untyped-def]
-    return solved(store, one, two)
-
-
-@njit
-def sorted_copy(item):  # type: ignore[no-untyped-def]
-    out = item.copy()
-    sort(out, len(out))
-    return out
-
-
-def ints(*numbers: int) -> np.ndarray:
-    return np.array(numbers, dtype=np.int32)
-
-
-def decide(store: Store, *branch: int, whole: bool = True) -> int:
-    return int(make_decision(store, ints(*branch), whole, np.zeros((4, 100), dtype=np.int32)))
-
-
-def children(store: Store, node: int) -> tuple[int, list[int]]:
-    first, last = store.node[node : node + 2, START]
-    return int(store.node[node, KIND]), store.child[first:last].tolist()
-
-
-def test_equal_products_are_one_node() -> None:
-    store = new_store(6)
-    node = make_product(store, ints(5, 2, 3))
-    assert children(store, node) == (PRODUCT, [2, 3, 5])
-    assert make_product(store, ints(3, 5, 2)) == node
-    assert make_product(store, ints(4)) == 4
-    assert make_product(store, np.zeros(0, dtype=np.int32)) == TRUE
-
-
-def test_decisions_merge_equal_branches() -> None:
-    store = new_store(6)
-    assert decide(store) == FALSE
-    assert decide(store, 0, 6, 1, 6) == 6
-    assert children(store, decide(store, 0, 6, 1, 6, whole=False))[0] == PRODUCT
-    node = decide(store, 0, 6, 1, 6, 2, 7)
-    kind, pairs = children(store, node)
-    assert kind == DECISION
-    assert pairs[:2] == [4, 7]
-    assert children(store, pairs[2]) == (CHOICE, [2, 3])
-
-
-def test_a_factor_of_all_branches_stands_outside() -> None:
-    store = new_store(6)
-    left, right = make_product(store, ints(4, 5)), make_product(store, ints(4, 6))
-    kind, factors = children(store, decide(store, 0, left, 1, right))
-    assert kind == PRODUCT
-    assert factors[0] == 4
-    assert children(store, factors[1]) == (DECISION, [2, 5, 3, 6])
-
-
-def test_components_are_found_again_after_growing() -> None:
-    store = new_store(50)
-    random = np.random.default_rng(0)
-    keys = random.integers(0, 2**64, (400, 2), dtype=np.uint64)
-    nodes = []
-    for k, (one, two) in enumerate(keys):
-        nodes.append(int(make_product(store, random.choice(50, 3, replace=False).astype(np.int32) + 2)))
-        keep(store, one, two, np.int32(k))
-    larger = grown(store, 5000)
-    larger.sizes[2] = 5000
-    larger = grown(larger, 50_000)
-    assert all(find(larger, one, two) == k for k, (one, two) in enumerate(keys))
-    assert find(larger, keys[0, 0], keys[1, 1]) == -1
-    assert all(make_product(larger, np.array(children(larger, n)[1], dtype=np.int32)) == n for n in nodes)
-
-
-def test_sort() -> None:
-    random = np.random.default_rng(0)
-    for n in (0, 1, 2, 5, 40, 333):
-        item = random.integers(0, 50, n).astype(np.int32)
-        assert sorted_copy(item).tolist() == sorted(item.tolist())
+def test_kinds_are_numbered_as_in_files() -> None:
+    """Saved circuits hold these numbers."""
+    assert (FALSE, TRUE, LITERAL, AND, OR) == (0, 1, 2, 3, 4)

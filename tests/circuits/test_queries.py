@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 import oracle
 from circuits.strategies import circuit_of, constraint_sets, literal_weights, naive_circuit, with_soft
-from dssl.circuits import layered, queries
-from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
+from dssl.circuits import queries
+from dssl.circuits.circuit import Circuit
+from dssl.circuits.evaluate import layered
+from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE
 from dssl.errors import DataError
-from dssl.logic.constraints import Constraints
+from dssl.logic.reasoning.constraints import Constraints
 from dssl.logic.space import LabelSpace
 
 seeds = st.integers(0, 2**32 - 1)
@@ -222,6 +224,24 @@ def test_contradictory_evidence():
     with pytest.raises(DataError, match=r"rows \(1, 0\), \(2, 1\)"):
         queries.sample(circuit, pos, neg)
     assert torch.isfinite(queries.log_wmc(circuit, pos[0], neg[0], strict=True)).all()
+
+
+@pytest.mark.parametrize("room", [queries, layered])
+def test_marginals_are_probabilities(room):
+    """Rounding leaves them within [0, 1], as `binary_cross_entropy` demands, and their gradients as they are."""
+    circuit = LabelSpace("a, b, c, d, e\nk: {u, v, w, x}\nat_most(2, a, b, c, d)\nk = u -> a\ne -> b").compile()
+    beyond = 0
+    for seed in range(40):
+        pos, neg = 8 * torch.randn(2, 500, circuit.width, generator=torch.Generator().manual_seed(seed))
+        mu = room.marginals(circuit, pos, neg)
+        assert 0 <= mu.min() <= mu.max() <= 1
+        assert torch.nn.functional.binary_cross_entropy(mu, torch.ones_like(mu)) >= 0
+        beyond += int(((mu == 0) | (mu == 1)).sum())
+    assert beyond > 0
+    pos.requires_grad_()
+    slope = torch.autograd.grad(room.marginals(circuit, pos, neg).sum(), pos)[0]
+    expected = torch.autograd.grad(layered.log_wmc(circuit, pos, neg).sum(), pos, create_graph=True)[0]
+    torch.testing.assert_close(slope, torch.autograd.grad(expected.sum(), pos)[0], atol=1e-4, rtol=1e-3)
 
 
 def test_nan_in_is_nan_out():

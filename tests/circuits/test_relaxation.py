@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 import oracle
 from dssl.circuits.relaxation import ClauseRelaxation
+from dssl.errors import BudgetError
 from dssl.logic.space import LabelSpace
 
 APART = LabelSpace("a, b\ncolour: {red, green, blue}\nn: 0..3\nfree\na -> !b\ncolour != red\n0.8 :: n >= 2")
@@ -80,3 +82,41 @@ def test_it_names_itself_and_what_to_use_instead():
     with pytest.raises(RuntimeError, match="number of valid labels"):
         relaxed.count()
     assert relaxed.width == SHARED.width
+
+
+# ---- the budget ----
+
+
+def parities(rules: int) -> LabelSpace:
+    """Rules of a dozen variables each."""
+    names = [[f"x{r}_{i}" for i in range(12)] for r in range(rules)]
+    return LabelSpace(
+        ", ".join(name for row in names for name in row) + "\n" + "\n".join(" ^ ".join(row) for row in names)
+    )
+
+
+@pytest.mark.parametrize("budget", [{"budget_s": 0.0}, {"budget_nodes": 150}, {"budget_bytes": 10_000}])
+def test_the_budget_holds_for_all_rules_together(budget, monkeypatch):
+    monkeypatch.setenv("DSSL_CACHE", os.devnull)  # nothing is kept
+    with pytest.raises(
+        BudgetError, match=r"on its own takes more than other rules left of the budget.*\nRaise budget_s"
+    ):
+        parities(5).compile(relaxation="clauses", **budget)
+    assert isinstance(parities(5).compile(relaxation="clauses"), ClauseRelaxation)
+
+
+def test_each_rule_uses_up_some_of_the_budget(monkeypatch):
+    monkeypatch.setenv("DSSL_CACHE", os.devnull)  # nothing is kept
+    nodes = ClauseRelaxation(parities(1)).parts[0].circuit.nodes
+    enough = 100 * nodes  # a search makes more nodes than it keeps
+    given = []
+
+    def noted(self, **budget):
+        given.append((budget["budget_nodes"], budget["budget_bytes"]))
+        return compiled(self, **budget)
+
+    compiled = LabelSpace.compile
+    monkeypatch.setattr(LabelSpace, "compile", noted)
+    ClauseRelaxation(parities(3), budget_nodes=enough, budget_bytes=1 << 30)
+    assert [left for left, _ in given] == [enough, enough - nodes, enough - 2 * nodes]
+    assert given[0][1] == 1 << 30 > given[1][1] > given[2][1]

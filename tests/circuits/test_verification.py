@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from circuits.strategies import circuit_of, constraint_sets, naive_circuit
 from circuits.test_circuit import ladder
-from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
+from dssl.circuits.circuit import Circuit
+from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE
 from dssl.circuits.verification import verify
 
 
@@ -124,7 +125,7 @@ def test_random_damage_is_judged_as_enumeration_judges_it(constraints, rng: rand
 def overlaps(circuit: Circuit) -> int:
     """How often two children of an OR hold at once, over all labels."""
     import oracle
-    from dssl.logic.constraints import Constraints
+    from dssl.logic.reasoning.constraints import Constraints
 
     sizes = tuple(int(s) if k else 2 for s, k in zip(np.diff(circuit.starts), circuit.categorical))
     every = oracle.valid_columns(Constraints(sizes, tuple(circuit.categorical.tolist()), (), (), len(sizes)))
@@ -136,6 +137,7 @@ def overlaps(circuit: Circuit) -> int:
     return found
 
 
+@pytest.mark.compiled
 def test_a_hundred_thousand_edges_take_seconds():
     circuit = ladder(5600)
     assert circuit.edges > 100_000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import oracle
 from circuits.strategies import constraint_sets, literal_weights, naive_circuit
-from dssl.circuits.choices import with_choices
+from dssl.circuits.branches import with_choices
 from dssl.circuits.weighted import WeightedCircuit, log_rest
 from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
@@ -66,6 +66,43 @@ def test_answers_against_enumeration(constraints, seed, learn):
     label, weight = model.mpe(log_pos, log_neg)
     assert float(weight.detach()) == pytest.approx(max(logs), abs=1e-9)
     assert logs[(rows == label.numpy()).all(1)][0] == pytest.approx(max(logs), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(constraint_sets(soft=1, choices=200), st.integers(0, 99))
+def test_powers_and_the_k_heaviest_labels_against_enumeration(constraints, seed):
+    circuit = naive_circuit(constraints)
+    rows = oracle.valid_columns(constraints)[:, : circuit.width]
+    assume(len(rows))
+    model = weighted(circuit, seed)
+    pos, neg = literal_weights(circuit, seed, evidence=0.1)
+    literals = torch.from_numpy(pos), torch.from_numpy(neg)
+    logs = label_weights(model, rows, pos, neg)
+    alone = label_weights(model, rows, np.zeros_like(pos), np.zeros_like(neg))
+    raised = oracle.log_sum(logs + 1.5 * alone)  # log π counts once in the first
+    assert model.log_wmc(*literals, power=2.5).item() == pytest.approx(raised, rel=1e-7, abs=1e-7)
+    order = np.argsort(-logs, kind="stable")[:5]
+    possible = order[logs[order] > -np.inf]
+    labels, weight = model.top_k(*literals, 5)
+    np.testing.assert_allclose(weight[: len(possible)], logs[possible], atol=1e-7)
+    assert not labels[len(possible) :].any()
+    assert bool((weight[len(possible) :] == -np.inf).all())
+    found = [tuple(label) for label in labels[: len(possible)].tolist()]
+    assert len({*found}) == len(found)
+    weigh = dict(zip(map(tuple, rows.tolist()), logs))
+    np.testing.assert_allclose([weigh[label] for label in found], weight[: len(possible)], atol=1e-7)
+
+
+def test_the_k_heaviest_labels_keep_the_shape_of_their_rows():
+    model = weighted(SPACE.compile())
+    pos, neg = torch.randn(2, 3, SPACE.width).double(), torch.randn(SPACE.width).double()
+    labels, weight = model.top_k(pos, neg, 4)
+    assert labels.shape == (2, 3, 4, SPACE.width)
+    one_label, one_weight = model.top_k(pos[1, 2], neg, 4)
+    assert torch.equal(labels[1, 2], one_label)
+    torch.testing.assert_close(weight[1, 2], one_weight)
+    with pytest.raises(DataError, match="at least one"):
+        model.top_k(pos, neg, 0)
 
 
 def test_samples_follow_the_weights():

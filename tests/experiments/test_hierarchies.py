@@ -12,7 +12,7 @@ import torch
 from hierarchies import Settings, Tree, Tuned
 
 from dssl.logic.space import LabelSpace
-from dssl.training.decoding import Decoder
+from dssl.models.decoding import Decoder
 
 COLUMNS = ["01", "01/01", "01/01/02", "01/03", "02"]
 ABOVE = np.array([-1, 0, 1, 0, -1])

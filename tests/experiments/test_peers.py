@@ -47,7 +47,7 @@ def test_eight_cases_are_counted_three_of_them_digits() -> None:
 
 
 def test_of_several_labels_the_most_even_one_is_the_class(data_folder: Path) -> None:
-    from defaults import read as read_plain
+    from published_cases import read as read_plain
 
     x, y = read("emotions")
     whole = read_plain("emotions")[1]

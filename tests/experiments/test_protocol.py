@@ -14,8 +14,8 @@ import torch
 from protocol import Falling, Protocol, Task, changed, evenly, network_of, split, trained
 from scipy.io import savemat
 
+from dssl.data.published import Published, Split
 from dssl.logic.space import LabelSpace
-from dssl.training.published import Part, Published
 
 TASK = Task(6, 1, held=10)
 
@@ -23,7 +23,7 @@ TASK = Task(6, 1, held=10)
 def numbered() -> Published:
     """Sixty rows that hold their own number, in three classes, and nine to test."""
     parts = [
-        Part(np.arange(start, start + n, dtype=np.float32)[:, None], np.arange(n) % 3)
+        Split(np.arange(start, start + n, dtype=np.float32)[:, None], np.arange(n) % 3)
         for start, n in ((0, 60), (100, 9))
     ]
     return Published(LabelSpace.classes(["a", "b", "c"]), *parts)

@@ -11,7 +11,6 @@ import pytest
 import sudoku
 import torch
 from sudoku import ALL, METHODS, NONE, PRIORS, Settings
-from torch import nn
 
 SOLVED = np.array([0, 1, 2, 3, 2, 3, 0, 1, 1, 0, 3, 2, 3, 2, 1, 0])
 
@@ -34,33 +33,32 @@ def test_a_board_is_valid_or_not() -> None:
 
 def test_boards_are_made_of_different_images() -> None:
     digits = np.random.default_rng(0).integers(0, 10, 2000)
-    images, values = sudoku.compose(digits, 20, np.random.default_rng(1), used=[0, 1, 2, 3])
+    images, values = sudoku.compose(digits, 20, np.random.default_rng(1))
     assert (digits[images] == values + 1).all()
     assert len(np.unique(images)) == images.size
-    assert images.min() > 3
     assert sudoku.is_valid(values).all()
     with pytest.raises(ValueError):
         sudoku.compose(digits[:100], 20, np.random.default_rng(1))  # too few images
 
 
-class Reader(nn.Module):
-    """Reads the pixel at the corner as the digit."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return 4 * nn.functional.one_hot(x[:, 0, 0, 0].long(), 4).float()
-
-
 def test_decoding_mends_a_cell() -> None:
     boards = np.array([SOLVED, SOLVED])
-    images = torch.zeros(32, 1, 28, 28)
-    images[:, 0, 0, 0] = torch.from_numpy(boards.ravel()).float()
-    images[5, 0, 0, 0] = 0  # a 3 is read as 0
-    found = sudoku.measure(Reader(), images, boards)
+    read = boards.copy()
+    read[0, 5] = 0  # a 3 is read as 0
+    found = sudoku.measure(4 * torch.nn.functional.one_hot(torch.from_numpy(read), 4).float().flatten(1), boards)
     assert found["cells"] == pytest.approx(31 / 32, abs=1e-5)
     assert found["whole"] == found["valid"] == 0.5
     assert found["rules_cells"] == found["rules_whole"] == found["rules_valid"] == 1
     sure = float(np.exp(4) / (np.exp(4) + 3))
     assert found["calibration"] == pytest.approx(abs(31 / 32 - sure), abs=1e-4)
+
+
+def test_four_cells_are_told() -> None:
+    values = np.array([SOLVED, SOLVED[::-1]])
+    told = sudoku.known(values, "semantic")
+    assert sorted(told[~np.isnan(told)].tolist()) == [1, 2, 3, 4]
+    assert np.isnan(told[1]).all()
+    assert (sudoku.known(values, ALL)[1] == SOLVED[::-1] + 1).all()
 
 
 def test_a_run_reads_boards(data_folder: Path) -> None:

@@ -13,7 +13,7 @@ from zoo import GIVEN, SPACE, Settings
 
 from dssl.app.measures import Part
 from dssl.logic.space import LabelSpace
-from dssl.training.decoding import Decoder
+from dssl.models.decoding import Decoder
 from dssl.training.objective import linear_ramp
 
 needs_data = pytest.mark.skipif("DSSL_DATA" not in os.environ, reason="DSSL_DATA names no folder with the data sets")

@@ -5,23 +5,29 @@ In a bad text « marks where the caret must stand. `test_errors.py` holds that n
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from dssl.errors import DataError, RuleError
-from dssl.logic.formula import And, Count, Formula, Is, Not, as_formula
-from dssl.logic.induction import learn_rules
-from dssl.logic.language import parse_rules
-from dssl.logic.minimal import rules_of
+from dssl.errors import BudgetError, ContradictionError, DataError, RuleError
+from dssl.logic import operations
+from dssl.logic.induction.learning import learn_rules
+from dssl.logic.induction.minimal import rules_of
+from dssl.logic.inferred import space_of_labels
+from dssl.logic.language.formula import And, Count, Formula, Is, Not, as_formula
+from dssl.logic.language.parser import Rule, parse_rules
+from dssl.logic.language.structures import graphs
+from dssl.logic.language.structures.automata import Regular
+from dssl.logic.language.symbols import at_most, exactly, symbols, xor
+from dssl.logic.language.variables import Scope, Variable
 from dssl.logic.space import LabelSpace
-from dssl.logic.symbols import at_most, exactly, symbols
-from dssl.logic.variables import Scope, Variable
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,9 @@ CHARACTERS = [
     bad('«"has tail', "this quote is never closed on its line", 'Close it with "', '"has tail"'),
     bad("«'has tail'", "' does not quote a name here", 'Use plain double quotes: "has tail"', '"has tail"'),
     bad("«“has tail”", "“ does not quote a name here", "plain double quotes", '"has tail"'),
+    bad("«in[1..3]", "'in' is a word of the language", "Rename the array, or quote it", '"in"[1..3]'),
     bad("species in «[cat]", "'[' is not used in rules", "{ } around values", "species in {cat}"),
-    bad("!legs«; !fins", "';' does not separate rules", "Write one rule a line", "!legs\n!fins"),
+    bad("!legs«; !fins", "';' does not separate rules", "Write one rule per line", "!legs\n!fins"),
     bad(
         "legs «\\ -> fins",
         "'\\' continues a line only at its end",
@@ -142,7 +149,7 @@ RULES = [
         "legs -> fins & wings",
     ),
     bad("legs «:: fins", "'::' stands after a probability only", "Write a soft rule as 0.9 :: formula", "0.9 :: fins"),
-    bad("legs -> fins«, wings", "',' does not join rules", "one rule a line", "legs -> fins\nlegs -> wings"),
+    bad("legs -> fins«, wings", "',' does not join rules", "one rule per line", "legs -> fins\nlegs -> wings"),
     bad("2 <= age «<= 5", "a comparison cannot be compared again", "Join two comparisons by &", "2 <= age & age <= 5"),
     bad("legs «.. fins", "'..' is not expected here", "check the brackets before it", "legs | fins"),
     bad(
@@ -157,18 +164,32 @@ RULES = [
         "without a probability",
         "0.99 :: legs",
     ),
+    bad("«if wings then legs", "a rule does not begin with 'if'", "Write wings -> legs", "wings -> legs"),
+    bad(
+        "«if wings & !fins then legs | fins", "does not begin with 'if'", "Write wings & !fins -> legs | fins", "!legs"
+    ),
+    bad("0.9 :: «if wings then legs", "does not begin with 'if'", "Write wings -> legs", "0.9 :: wings -> legs"),
+    bad("«If wings then legs", "a rule does not begin with 'If'", "Write wings -> legs.", "wings -> legs"),
+    bad(
+        "«IF wings THEN legs ELSE fins", "does not begin with 'IF'", "if condition then one else other", "legs -> fins"
+    ),
+    bad("«when wings then legs", "a rule does not begin with 'when'", "Write wings -> legs.", "wings -> legs"),
+    bad("«every legs fins", "a rule does not begin with 'every'", "Write premise -> conclusion", "legs -> fins"),
+    bad("«Either legs or fins", "a rule does not begin with 'Either'", "Write a | b, or a ^ b", "legs | fins"),
+    bad("«if wings, legs", "does not begin with 'if'", "Write premise -> conclusion", "wings -> legs"),
     bad("0.9 ::«", "a rule is missing after '::'", "Write a soft rule as 0.9 :: formula", "0.9 :: legs"),
     bad(
         "!" * 100 + "«legs",
-        "a formula nested deeper than 100",
+        "a formula nested deeper than 50",
         "Split the rule into several lines",
-        "!" * 90 + "(legs)",
+        "!" * 50 + "(legs)",
     ),
+    bad("«" + "!" * 51 + "legs", "a formula nested deeper than 50", "Split it into several rules", "!" * 50 + "legs"),
     bad(
-        "<->".join(["legs"] * 50) + "<->«legs",
-        "a chain of more than 50 '<->'",
-        "Split the rule into several lines",
-        "<->".join(["legs"] * 40),
+        "«" + "<->".join(["legs"] * 52),
+        "a formula nested deeper than 50",
+        "Split it into several rules",
+        "<->".join(["legs"] * 51),
     ),
     bad("legs -> «", "expected a formula, found the end of the line", "A formula is a name", "legs -> fins"),
     bad("legs & «or fins", "expected a formula, found 'or'", "A formula is a name, a comparison", "legs or fins"),
@@ -229,7 +250,7 @@ TYPES = [
     bad(
         "species in {cat, «cow}", "'species' has no value 'cow'", "Its values: cat, dog, trout", "species in {cat, dog}"
     ),
-    bad("age = «10", "'age' has no value '10'", "Its values: 0, 1, 2, 3, 4, 5, 6, 7, … (10 in all)", "age = 9"),
+    bad("age = «ten", "'age' has no value 'ten'", "Its values: 0, 1, 2, 3, 4, 5, 6, 7, … (10 in all)", "age = 9"),
     bad(
         "legs = «cat",
         "'legs' is binary and cannot be 'cat'",
@@ -246,7 +267,311 @@ TYPES = [
     ),
     bad("«1 <= 2", "a comparison of two numbers says nothing about labels", "Name a variable in it", "1 <= age"),
 ]
-TEXTS = CHARACTERS + DECLARATIONS + RULES + TYPES
+ARRAYS = "n = 3\nw = [3, 1, 4]\nx[1..n]\nage[{cat, dog}]: 0..9\nlegs\n"
+
+
+def looped(marked: str, reason: str, remedy: str, fixed: str) -> BadText:
+    """A bad line below some arrays and constants."""
+    return BadText(ARRAYS + marked, reason, remedy, ARRAYS + fixed)
+
+
+LOOPS = [
+    looped("for i in 1..3«:", "a loop without a rule", "the rules indented below it", "for i in 1..3:\n  x[i] = true"),
+    looped("for i in 1..3: for j in 1..2«: ", "a loop without a rule", "indented", "for i in 1..3: x[i]"),
+    looped(
+        "for i in 1..3 «x[i]", "expected ':' before the rule of a loop, found 'x'", "for i in", "for i in 1..3: x[i]"
+    ),
+    looped("for i «of 1..3: x[i]", "expected 'in' after the names of a loop, found 'of'", "for i in", "!x[1]"),
+    looped('for i, «"j" in 1..3: x[i]', "an index in quotes", "Use a plain name", "for i, j in 1..3: x[i]"),
+    looped("for «legs in 1..3: x[1]", "'legs' is a variable already", "another name", "for leg in 1..3: x[leg]"),
+    looped("for «x in 1..3: legs", "'x' is a variable already", "another name", "for y in 1..3: x[y]"),
+    looped("for «n in 1..3: x[n]", "'n' is a constant already", "another name", "for m in 1..n: x[m]"),
+    looped(
+        "for i in 1..3, «i in 1..3: x[i]", "'i' is bound twice, for i = 1", "name of its own", "for i, j in 1..3: x[i]"
+    ),
+    looped("for i in 1«: x[i]", "expected '..' in a range, found ':'", "Write a range as 0..9", "for i in {1}: x[i]"),
+    looped("for i in «3..1: x[i]", "the range 3..1 is empty", "Write 1..3", "for i in 1..3: x[i]"),
+    looped("for i in «1..9999999: x[1]", "the range 1..9999999 has 9,999,999 values", "shorter", "for i in 1..3: x[1]"),
+    looped(
+        "for «i, j in 1..1000: x[1]",
+        "loops with 1,000,000 instances",
+        "Up to 200,000 are written out",
+        "for i, j in 1..3: x[1]",
+    ),
+    looped(
+        "for i in 1..1000, «j in 1..i: true",
+        "loops with more than 200,000 instances",
+        "Up to 200,000 are written out",
+        "for i in 1..10, j in 1..i: true",
+    ),
+    looped(
+        "for i in 1..3 where «legs: x[i]",
+        "'where' asks about variables: legs, for i = 1",
+        "write premise -> conclusion instead",
+        "for i in 1..3: legs -> x[i]",
+    ),
+    looped("for i in 2..n: x[i] -> «x[i+1]", "there is no element x[4], for i = 3", "The array is x[1..3]", "!x[1]"),
+    looped("for i in 1..n: «y[i]", "'y[1]' is not declared, for i = 1", "Did you mean 'x[1]'?", "for i in 1..n: x[i]"),
+    looped(
+        "sum(«w[4..5]) <= age[cat]", "w[…] has no elements", "of a list has the index 1", "sum(w[2..3]) <= age[cat]"
+    ),
+    looped("sum(«n[*]) <= age[cat]", "the constant 'n' has no elements", "without an index", "sum(w[*]) > age[cat]"),
+    looped(
+        "v = [cat, dog]\nsum(«v[*]) <= age[cat]", "'cat' is a name, not a number", "numbers", "sum(w[*]) > age[cat]"
+    ),
+    looped("legs -> «x", "'x' is an array", "Name an element of x[1..3], or use all(x[*])", "legs -> all(x[*])"),
+    looped("legs -> «x[*]", "'x[…]' is several variables", "or use all(…)", "legs -> all(x[*])"),
+    looped("any(«y[*])", "there is no array 'y'", "Declare it: y[1..9]", "any(x[*])"),
+    looped("any(«x[{7}])", "x[…] has no elements", "The array is x[1..3]", "any(x[{2}])"),
+    looped("x«[] = true", "an index without a number or name", "cell[1, 2]", "x[1] = true"),
+    looped("x[1 «2] = true", "expected ',' or ']' in an index, found '2'", "cell[1, 2]", "x[1] = true"),
+    looped(
+        "for i in 1..3: «i -> x[i]", "'i' is 1, neither true nor false, for i = 1", "Compare", "for i in 1..3: x[i]"
+    ),
+    looped(
+        "for s in {cat}: «s < t -> legs",
+        "'cat' is a name, not a number, for s = cat",
+        "numbers",
+        "for s in {cat}: s = t -> legs",
+    ),
+    looped("for s in {b, c}: «s < s", "'b < b' compares names, for s = b", "use = or !=", "for s in {b, c}: s = s"),
+    looped("for s in {cat}: x[«s+1]", "'cat' is a name, not a number, for s = cat", "numbers", "for s in {1}: x[s+1]"),
+    looped("at_most(«age[cat], legs)", "expected a number, found 'age'", "constants and names", "at_most(n, legs)"),
+    looped(
+        "for i in 0..1: at_most(«i-1, legs)",
+        "at_most(-1, …) counts below 0, for i = 0",
+        "Give 0 or a larger",
+        "at_most(0, legs)",
+    ),
+    looped("«sum() <= 1", "sum(…) of nothing", "for i in 1..9", "sum(x[*]) <= 1"),
+    looped("sum(x[1] «x[2]) <= 1", "expected ',' or ')' in sum(…), found 'x'", "sum(", "sum(x[1], x[2]) <= 1"),
+    looped(
+        "(n + 1 «2) * 2 <= age[cat]",
+        "expected ')' after a sum in brackets, found '2'",
+        "+ - *",
+        "(n + 1) * 2 <= age[cat]",
+    ),
+    looped("age[cat] * «age[dog] <= 9", "expected a number, found 'age'", "an integer", "age[cat] * n <= 9"),
+    looped("age[cat] mod «2 = 0", "'mod' after a variable", "known beforehand", "age[cat] = 5 mod 2"),
+    looped("age[cat] <= 3 mod «0", "'mod' by 0", "Divide by another number", "age[cat] <= 3 mod 2"),
+    looped("«w[4] <= age[cat]", "'w' has no element [4]", "w[0..2] = [3, 1, 4]", "w[3] <= age[cat]"),
+    looped("«n[1] <= age[cat]", "the constant 'n' has no elements", "without an index", "n <= age[cat]"),
+    looped("«m = m + 1\nage[cat] = m", "'m' is defined by itself", "Give it a number", "m = 1\nage[cat] = m"),
+    BadText(
+        "a\n"
+        + "\n".join(f"{'«' if i == 51 else ''}c{i} = c{i + 1}" for i in range(60))
+        + "\nc60 = 1\nfor i in c0..1: a",
+        "constants nested deeper than 50",
+        "Give some of them a number",
+        "a\nc0 = 1\nfor i in c0..1: a",
+    ),
+    looped("«w = [1]", "'w' is defined twice", "Remove one", "v = [1]"),
+    looped("v[1..2] = «[1, 2, 3]", "3 values for 2 indices", "one value for each index", "v[1..2] = [1, 2]"),
+    looped("«x", "'x' is a variable and an array", "Rename one", "y"),
+    looped("«legs[1..2]", "'legs' is a variable and an array", "Rename one", "leg[1..2]"),
+    looped("y[«*]", "'*' in a declaration", "cell[1..9]", "y[1..2]"),
+    looped('y[«{"a b"}]', "'a b' cannot be an index", "plain names", "y[{a, b}]"),
+    looped("«y[1..1000, 1..1001]", "an array of 1,001,000 elements", "Declare from 1 to 1,000,000", "y[1..10, 1..10]"),
+    looped("«y[1..0]", "an array of 0 elements", "Declare from 1", "y[1..1]"),
+]
+STRUCTURES = [
+    bad("«lex(age, size, age)", "lex(…) of 3 variables", "two equally long lists: lex(x[*], y[*])", "lex(age, size)"),
+    bad("«ranking(legs, fins)", "ranking(…) of 2 variables", "as a square has", "ranking(legs)"),
+    bad("«all_different(age + size)", "all_different(…) of 'age + size'", "one variable", "all_different(age + 1)"),
+    bad("«all_different(3)", "all_different(…) of '3'", "one variable", "all_different(age, 3 - size)"),
+    bad("«permutation(age)", "permutation(…) of 'age', which is not binary", "binary variables", "permutation(legs)"),
+    bad("«increasing(species)", "'species' is categorical", "declare it over integers", "increasing(age, size)"),
+    bad("all_different(«a, b)", "'a' is not declared", "Declared", "all_different(age, size)"),
+    bad(
+        "if legs «else fins", "expected 'then', found 'else'", "Write if condition then", "if legs then fins else wings"
+    ),
+    bad("«table(age) in {}", "a table without rows allows no label", "at least one row", "table(age) in {(1)}"),
+    bad(
+        "table(age) «= 1", "expected 'in {' after table(…), found '='", "table(x, y) in {(1, a)}", "table(age) in {(1)}"
+    ),
+    bad("table(age) in {«1}", "expected '(' before the values of a row, found '1'", "table(", "table(age) in {(1)}"),
+    bad("table(age) in {(1) «(2)}", "expected ',' or '}' between rows, found '('", "rows", "table(age) in {(1), (2)}"),
+    bad("table(age) in {(«1, 2)}", "a row of 2 values for 1 variables", "one value", "table(age, size) in {(1, 2)}"),
+    bad("table(species) in {(«cow)}", "'species' has no value 'cow'", "Its values", "table(species) in {(cat)}"),
+    bad("«element(3, age) = 1", "element(…) starts with a variable", "element(i, x[*])", "max(age, size) = 1"),
+    bad(
+        "«element(age, size, size) = 1",
+        "element(…) chooses among 2, and 'age' can be 0",
+        "Declare age: 1..2",
+        "k: 1..2\nelement(k, size, age) = 1",
+    ),
+    bad("1 + «max(age, 999*age) <= size", "max(…) between 0 and 8,991", "shorter ranges", "1 + max(age, size) <= 3"),
+]
+ROW = "x[1..3]: {a, b}\n"
+EXPRESSIONS = (
+    [
+        BadText(
+            f'{ROW}regular(x[*], «"{pattern}")',
+            f'the expression "{pattern}" cannot be read: {why}',
+            "Write values with spaces between",
+            ROW,
+        )
+        for pattern, why in [
+            ("a ) b", "')' is not expected"),
+            ("a & b", "'&' has no meaning in it"),
+            ("(" * 50 + "a" + ")" * 50, "it is nested deeper than 50"),
+            ("a{3,2}", "'{3,2}' is not a number of times"),
+            ("a{2}{3}", "two numbers of times in a row"),
+            ("(a | b", "'(' is never closed"),
+            ("a | * b", "a value is missing before '*'"),
+            ("a !", "a value is missing at its end"),
+            ("(a b){2000}", "it has more than 2,000 values, repetitions written out"),
+            ("(a | b)* a (a | b){12}", "its automaton has more than 2,000 states"),
+        ]
+    ]
+    + [
+        BadText(
+            f'{ROW}regular(x[*], «"{text}")',
+            f'the automaton "{text}" cannot be read: {why}',
+            "Write the arrows of each state",
+            f'{ROW}regular(x[*], "s: a -> s, b -> t; t: a -> s; end: s")',
+        )
+        for text, why in [
+            ("s: a -> s t: b -> s", "';' is missing between two states"),
+            ("s: a -> 3", "a state is called by a name, not '3'"),
+            ("s: a -> s, a -> s", "the state 's' has two arrows for 'a'"),
+            ("s: a -> s; s: b -> s", "the state 's' stands there twice"),
+            ("s: -> s", "a value is missing before '->'"),
+        ]
+    ]
+    + [
+        BadText(
+            ROW + 'regular(x[*], «"a c*")', "no variable of regular(…) has the value 'c'", "Their values: a, b", ROW
+        ),
+        BadText(ROW + "regular(x[*]«)", "expected ',' and an expression in quotes, found ')'", "regular(x[*], ", ROW),
+        BadText(ROW + '«regular("a")', "regular(…) of nothing", "regular(x[*], ", ROW),
+        BadText(ROW + 'regular(«y, "a")', "'y' is not declared", "Declared", ROW),
+    ]
+)
+EDGES = "e[a,b], e[b,c], e[a,c]\nn[a,b]: 0..3\nx, f[1..3]\n"
+CHOSEN = [
+    BadText(EDGES + marked, reason, remedy, EDGES + "path(e[*, *], a, c)")
+    for marked, reason, remedy in [
+        ("«path(a, c)", "path(…) without edges", "Write path(e[*, *], a, d)"),
+        ("«path(e[*, *], a, a)", "path(…) without two ends", "Write path(e[*, *], a, d)"),
+        ("«tree(n[*, *])", "'n[a,b]' is not an edge", "a binary variable with two vertices"),
+        ("«tree(x)", "'x' is not an edge", "a binary variable with two vertices"),
+        ("«tree(f[*])", "'f[1]' is not an edge", "a binary variable with two vertices"),
+        ("tree(«3)", "expected a variable, found '3'", "Name a variable"),
+        ("«tree()", "tree(…) of nothing", "Write tree(e[*, *])"),
+    ]
+]
+TREE = "hierarchy:\n    animal\n        cat\n"
+CLASSES = [
+    BadText(marked, reason, remedy, fixed)
+    for marked, reason, remedy, fixed in [
+        (
+            "hierarchy: cat < «animal < animal",
+            "has a cycle: animal",
+            "Remove one",
+            "hierarchy: cat < animal",
+        ),
+        (
+            "hierarchy:\n  cat < animal\n  animal < thing\n  «thing < cat",
+            "the hierarchy has a cycle: cat → animal → thing → cat",
+            "Remove one of these steps",
+            "hierarchy:\n  cat < animal\n  animal < thing",
+        ),
+        (
+            "hierarchy «lef: cat < animal",
+            "a hierarchy has no option 'lef'",
+            "Did you mean 'leaf'? Choose 'any' (",
+            "hierarchy leaf: cat < animal",
+        ),
+        (
+            "hierarchy leaf cat < animal«",
+            "a hierarchy without a ':'",
+            "Write hierarchy one path:",
+            "hierarchy leaf: cat < animal",
+        ),
+        ("hierarchy«:\nanimal", "a hierarchy without classes", "Write cat, dog <", "hierarchy:\n animal"),
+        (TREE + "      «dog", "no line above is indented like this one", "Indent it as far as", TREE + "        dog"),
+        (TREE + "\t«dog", "no line above is indented like this one", "the same spaces or tabs", TREE + "    dog"),
+        (TREE + "  «dog", "no line above is indented like this one", "Indent it as far as", TREE + "    dog"),
+        (TREE + "        «cat", "the class 'cat' is named twice here", "Remove one", TREE + "    plant\n        cat"),
+        (TREE + "    «animal", "the class 'animal' is named twice here", "Remove one", TREE + "    plant"),
+        ("hierarchy: cat, «cat < animal", "the class 'cat' is named twice", "Remove one", "hierarchy: cat < animal"),
+        (
+            "hierarchy: cat < animal\n    «dog < animal",
+            "an indented line below a hierarchy of one line",
+            "Write all classes below 'hierarchy:'",
+            "hierarchy:\n    cat < animal\n    dog < animal",
+        ),
+        ("hierarchy: cat < animal «dog", "expected ',' or '<' between classes, found 'dog'", "Write cat, dog <", TREE),
+        ("hierarchy: cat < «", "expected the name of a class, found the end of the line", "quoted", TREE),
+        ("for i in 1..2:\n  «hierarchy: cat < animal", "a hierarchy in a loop", "Write it outside", TREE),
+        ("x[1..2]\nhierarchy: «x < y", "'x' is an array, not a class", "x[1]", "x[1..2]\nhierarchy: x[1] < y"),
+        ("x[1..2]\nhierarchy: «x[3] < y", "'x[3]' is not declared", "x[2]", "x[1..2]\nhierarchy: x[1] < y"),
+        ("n = {p, q}\nhierarchy: «n < y", "'n' is a constant, not a class", "Rename one of them", "hierarchy: n < y"),
+        ("n: {p, q}\nhierarchy: «n < y", "'n' is categorical, not binary", "n = p", "n\nhierarchy: n < y"),
+    ]
+]
+PREDICATE = "x[1..3]\nn: 0..3\nlegs\nrule f(a, b) = a & b\n"
+PREDICATES = [
+    BadText(PREDICATE + marked, reason, remedy, PREDICATE + fixed)
+    for marked, reason, remedy, fixed in [
+        ("«f(legs)", "f(…) takes 2 arguments, not 1", "Line 4 defines f(a, b)", "f(legs, x[1])"),
+        ("f(x[1], «n)", "'n' is integer, not binary", "n = 0", "f(x[1], legs)"),
+        ("f(x[1], «n)", "f(x[1], n) is defined in line 4", "n = 0", "f(x[1], legs)"),
+        (
+            "for i in 1..3: f(x[i], «x[i+1])",
+            "there is no element x[4]; f(x[i], x[i+1]), for i = 3 is defined in line 4",
+            "The array is x[1..3]",
+            "for i in 1..2: f(x[i], x[i+1])",
+        ),
+        (
+            "rule g(a) = «x[a]\ng(7)",
+            "there is no element x[7], for a = 7; g(7) is used in line 6",
+            "The array is x[1..3]",
+            "rule g(a) = x[a]\ng(3)",
+        ),
+        ("rule g(a) = x[a] & «y", "'y' is not declared", "A line 'y'", "rule g(a) = x[a] & legs"),
+        ("rule g(a) = x[a] & «x[i]\nfor i in 1..2: g(i)", "there is no element x[i]", "x[1..3]", "f(legs, legs)"),
+        ("f(«legs + 1, legs)", "a sum as an argument", "Arguments are names", "f(legs, legs)"),
+        ("f(legs «& x[1], legs)", "expected ',' or ')' in f(…), found '&'", "Arguments are names", "f(legs, legs)"),
+        (
+            "1 + «f(legs, legs) = 2",
+            "f(…) is true or false, not a number",
+            "count(f(…))",
+            "1 + count(f(legs, legs)) = 2",
+        ),
+        (
+            "rule g(a) = «g(a)",
+            "the rule 'g' of line 5 is defined by itself",
+            "A rule can use others",
+            "rule g(a) = f(a, a)",
+        ),
+        ("rule g(a) = h(a)\nrule h(a) = «g(a)", "of line 5 is defined by itself", "use others", "rule g(a) = f(a, a)"),
+        ("rule «f(a) = a", "the rule 'f' is defined twice, first in line 4", "Remove one", "rule g(a) = a"),
+        ("rule «legs(a) = a", "'legs' is a variable and a rule", "Rename one of them", "rule g(a) = a"),
+        ("m = [1, 2]\nrule «m(a) = a", "'m' is a constant and a rule", "Rename one of them", "rule g(a) = a"),
+        ("rule «max(a) = a", "'max' is a function of the rule language", "another name", "rule g(a) = a"),
+        ("rule g(a, «a) = a", "the parameter 'a' is named twice", "Rename one", "rule g(a, b) = a"),
+        ("rule g(«3) = legs", "expected the name of a parameter, found '3'", "rule kin(a, b)", "rule g() = legs"),
+        ("rule g(a «b) = a", "expected ',' or ')' between parameters, found 'b'", "rule kin(a, b)", "rule g(a, b) = a"),
+        ("rule g(a) «a", "expected '=' before what a rule says, found 'a'", "rule kin(a, b)", "rule g(a) = a"),
+        (
+            "for i in 1..3: «rule g(a) = a",
+            "a rule with parameters is defined in a loop",
+            "Define it outside",
+            "rule g(a) = a\nfor i in 1..3: g(x[i])",
+        ),
+        (
+            "rule g0(a) = a\n"
+            + "".join(f"rule g{i}(a) = g{i - 1}(a)\n" for i in range(1, 50))
+            + "rule «g50(a) = g49(a)",
+            "rules that use each other deeper than 50",
+            "Write some of them out",
+            "rule g0(a) = a\n" + "".join(f"rule g{i}(a) = g{i - 1}(a)\n" for i in range(1, 50)) + "g49(legs)",
+        ),
+    ]
+]
+TEXTS = CHARACTERS + DECLARATIONS + RULES + TYPES + LOOPS + STRUCTURES + EXPRESSIONS + CHOSEN + CLASSES + PREDICATES
 
 
 # ---- calls ----
@@ -292,7 +617,42 @@ pet = LabelSpace(PET)
 legs, fins, age = symbols("legs, fins, age")
 NAN = float("nan")
 
+XOR = "x[1..7]\n" + " ^ ".join(f"x[{i}]" for i in range(1, 8))
 MANY = ", ".join(f"a{i}" for i in range(30)) + "\n"
+
+
+def _variables_and_rules(text: str) -> tuple[Any, Any]:
+    space = LabelSpace(text)
+    return space.variables, space.rules
+
+
+def _few(owner: object, limits: dict[str, int], call: Callable[[], Any]) -> Any:
+    """A call with lower limits."""
+    with mock.patch.multiple(owner, **limits):
+        return call()
+
+
+def _decided(space: LabelSpace) -> bool:
+    """By the solver alone, whom the circuit helps out in all public calls."""
+    with space.solvers.borrowed() as solver:
+        return solver.satisfiable()
+
+
+def _rows(content: str | bytes | None, name: str = "file", table: str = "pet, legs") -> Callable[[Path], Any]:
+    """A space whose table is in a file of this content."""
+
+    def call(folder: Path) -> LabelSpace:
+        if content is not None:
+            _file(folder, content)
+        return LabelSpace(f'{PET}table({table}) in "{name}"', folder=folder)
+
+    return call
+
+
+def rows(content: str | bytes | None, reason: str, remedy: str, **table: str) -> BadCall:
+    """A file of rows that is refused."""
+    return BadCall("rowfiles", _rows(content, **table), RuleError, reason, remedy, _rows("cat,1\ndog,0\n"))
+
 
 CALLS = [
     BadCall(
@@ -355,7 +715,7 @@ CALLS = [
         "symbols",
         lambda _: at_most(-1, legs),
         RuleError,
-        "a cardinality needs a number from 0 on and at least one formula, not -1 and 1 formulas",
+        "a cardinality needs a whole number, not below 0, and a formula, not -1 and 1 formulas",
         "Write at_most(1, a, b)",
         lambda _: at_most(0, legs),
     ),
@@ -403,7 +763,7 @@ CALLS = [
         "space",
         lambda _: LabelSpace('a: {x}\n"a=x"'),
         RuleError,
-        "two columns are called 'a=x'",
+        "two columns have the name 'a=x'",
         "Rename one of the variables",
         lambda _: LabelSpace('a: {x}\n"a=y"'),
     ),
@@ -411,25 +771,41 @@ CALLS = [
         "space",
         lambda _: LabelSpace("a, b").rename({"b": "a"}),
         RuleError,
-        "two variables are called 'a'",
+        "two variables have the name 'a'",
         "Rename one of them",
         lambda _: LabelSpace("a, b").rename({"b": "c"}),
     ),
     BadCall(
-        "solver",
-        lambda _: LabelSpace(MANY + " + ".join(f"{3**i % 100003}*a{i}" for i in range(30)) + " = 500000"),
+        "graphs",
+        lambda _: LabelSpace("e[a,b]\ntree(e[a,b])").rename({"e[a,b]": "x"}),
         RuleError,
-        "a sum of 30 variables with more than 50,000 different partial totals",
-        "Use fewer variables, smaller ranges or rounder coefficients",
-        lambda _: LabelSpace(MANY + " + ".join(f"{i % 5}*a{i}" for i in range(30)) + " = 50"),
+        "the edge 'e[a,b]' cannot be called 'x'",
+        "tree(…) reads the vertices off the name: keep the index",
+        lambda _: LabelSpace("e[a,b]\ntree(e[a,b])").rename({"e[a,b]": "f[a,b]"}),
+    ),
+    BadCall(
+        "automata",
+        lambda _: Regular(("a",), "a").lowered({}),
+        RuleError,
+        "regular(…) has no fuzzy reading",
+        "Use a prior that asks the circuit",
+        lambda _: Regular(("a",), "1").automaton({"a": (False, True)}),
+    ),
+    BadCall(
+        "solver",
+        lambda _: _decided(LabelSpace(MANY + " + ".join(f"{3**i % 100003}*a{i}" for i in range(30)) + " = 500000")),
+        BudgetError,
+        "not decided after 300 attempts: a sum of 30 variables with more than 50,000 different partial totals",
+        "use fewer variables, smaller ranges or rounder coefficients",
+        lambda _: _decided(LabelSpace(MANY + " + ".join(f"{i % 5}*a{i}" for i in range(30)) + " = 50")),
     ),
     BadCall(
         "space",
         lambda _: LabelSpace("a, b\na -> b\na = true\n!b"),
-        RuleError,
+        ContradictionError,
         "these rules contradict each other: no label obeys them all\n"
         "  line 2: a -> b\n  line 3: a = true\n  line 4: !b",
-        "any one less, and the rest of this list can hold",
+        "without any one of them the others can hold",
         lambda _: LabelSpace("a, b\na -> b\na = true\nb = true"),
     ),
     BadCall(
@@ -489,7 +865,7 @@ CALLS = [
         lambda _: pet.encode([[0, 1]]),
         DataError,
         "labels of shape (1, 2) do not fit a space of 4 variables and 7 columns",
-        "a matrix with one column a variable (pet, legs, fins, age)",
+        "a matrix with one column per variable (pet, legs, fins, age)",
         lambda _: pet.encode([[0, 1, 0, 3]]),
     ),
     BadCall(
@@ -577,7 +953,7 @@ CALLS = [
         lambda _: pet.encode([["cat", 0, 1, 1, 0, 0, 0]]),
         DataError,
         "a column matrix holds 0, 1 and NaN only",
-        "one column a variable to use names",
+        "one column per variable to use names",
         lambda _: pet.encode([[1, 0, 1, 0, 1, 0, 0]]),
     ),
     BadCall(
@@ -624,7 +1000,7 @@ CALLS = [
         "validity",
         lambda _: pet.complete([{"legs": 1}, {"legs": 1, "fins": 1}]),
         DataError,
-        "1 rows cannot be completed: no valid label agrees with what is known",
+        "1 row cannot be completed: no valid label agrees with what is known",
         "Rows: 1. Call check(Y) to see which rules they break",
         lambda _: pet.complete([{"legs": 1}]),
     ),
@@ -632,7 +1008,7 @@ CALLS = [
     BadCall(
         "sources",
         lambda f: LabelSpace.read(_file(f, b"legs\n\xff")),
-        RuleError,
+        DataError,
         " is not UTF-8 text (byte 5)",
         "Save it as UTF-8",
         lambda f: LabelSpace.read(_file(f, "legs\nnaïve")),
@@ -640,7 +1016,7 @@ CALLS = [
     BadCall(
         "sources",
         lambda f: LabelSpace.read(f),
-        RuleError,
+        DataError,
         " is a folder",
         "Name the file inside it",
         lambda f: LabelSpace.read(_file(f, "legs")),
@@ -706,7 +1082,7 @@ CALLS = [
         lambda _: LabelSpace("a").encode([{"a": [1]}]),
         DataError,
         "the column 'a' of the labels has shape (1, 1)",
-        "Give one entry a row",
+        "Give one entry per row",
         lambda _: LabelSpace("a").encode([{"a": 1}]),
     ),
     BadCall(
@@ -727,17 +1103,130 @@ CALLS = [
     ),
     BadCall(
         "space",
-        lambda _: LabelSpace.attributes("ab", _nested(130)),
+        lambda _: LabelSpace.attributes("ab", _nested(51)),
         RuleError,
-        "a formula nested 130 deep",
+        "a formula nested deeper than 50",
         "Split it into several rules",
-        lambda _: LabelSpace.attributes("ab", _nested(90)),
+        lambda _: LabelSpace.attributes("ab", _nested(50)),
+    ),
+    BadCall(
+        "language",
+        lambda _: LabelSpace("n: 0..9", symbols("n")[0] + 10**15 >= 5),
+        RuleError,
+        "a number of 16 digits",
+        "Use at most 15 digits",
+        lambda _: LabelSpace("n: 0..9", symbols("n")[0] + (10**15 - 1) >= 5),
+    ),
+    BadCall(
+        "symbols",
+        lambda _: legs >> fins & age,
+        RuleError,
+        "'legs -> fins' beside &: Python groups >> before &, rule text groups it after",
+        "Say which is meant: a >> (b & c), or implies(a, b) & c",
+        lambda _: legs >> (fins & age),
+    ),
+    BadCall(
+        "space",
+        lambda _: LabelSpace("legs, fins\nage: 0..9", legs & fins == 1),
+        RuleError,
+        "a rule is False, which says nothing about labels",
+        "Put brackets around comparisons",
+        lambda _: LabelSpace("legs, fins\nage: 0..9", legs & (age == 1)),
+    ),
+    BadCall(
+        "symbols",
+        lambda _: legs >> fins >> age,
+        RuleError,
+        "'legs -> fins' beside >>: Python groups >> before >>, rule text groups it after",
+        "Say which is meant: a >> (b >> c), or implies(a, b) >> c",
+        lambda _: legs >> (fins >> age),
+    ),
+    BadCall(
+        "symbols",
+        lambda _: legs ^ fins | age,
+        RuleError,
+        "'legs ^ fins' beside |: Python groups ^ before |, rule text groups it after",
+        "Say which is meant: a ^ (b | c), or xor(a, b) | c",
+        lambda _: xor(legs, fins) | age,
+    ),
+    BadCall("symbols", lambda _: xor(), RuleError, "xor() of nothing", "Give at least one", lambda _: xor(legs)),
+    BadCall(
+        "language",
+        lambda _: Rule(Is("a"), 1.0),
+        RuleError,
+        "the probability of a soft rule is between 0 and 1, not 1.0",
+        "Leave it out for a rule that always holds",
+        lambda _: Rule(Is("a"), 0.9),
+    ),
+    BadCall(
+        "variables",
+        lambda _: LabelSpace.attributes(["legs", ""]),
+        RuleError,
+        "a name cannot be empty",
+        "Give every variable a name",
+        lambda _: LabelSpace.attributes(["legs", " "]),
+    ),
+    BadCall(
+        "variables",
+        lambda _: LabelSpace.classes(["cat", ""]),
+        RuleError,
+        "'class' has a value without a name",
+        "Give every value a name",
+        lambda _: LabelSpace.classes(["cat", " "]),
+    ),
+    BadCall(
+        "variables",
+        lambda _: Variable.choice("class", ("cafe\u0301", "caf\u00e9")),  # the same name, typed in two ways
+        RuleError,
+        "'class' has the value 'caf\u00e9' twice",
+        "Remove one",
+        lambda _: Variable.choice("class", ("cafe", "caf\u00e9")),
+    ),
+    BadCall(
+        "variables",
+        lambda _: LabelSpace.classes([1, 10**15]),
+        RuleError,
+        "'class' has a value of more than 15 digits",
+        "Use smaller numbers",
+        lambda _: LabelSpace.classes([1, 10**15 - 1]),
+    ),
+    BadCall(
+        "variables",
+        lambda _: LabelSpace.classes(range(100_001)),
+        RuleError,
+        "'class' has more than 100,000 values",
+        "bin them into fewer values",
+        lambda _: LabelSpace.classes(range(100_000)),
+    ),
+    BadCall(
+        "inferred",
+        lambda _: space_of_labels([None, -1]),
+        DataError,
+        "no label is known, so there is nothing to learn",
+        "Give some labels, or a space",
+        lambda _: space_of_labels([None, -1, 2]),
+    ),
+    BadCall(
+        "inferred",
+        lambda _: space_of_labels([0.5, 1.0]),
+        DataError,
+        "the labels hold 0.5",
+        "bin measured numbers first",
+        lambda _: space_of_labels([0.0, 1.0]),
+    ),
+    BadCall(
+        "hierarchy",
+        lambda _: LabelSpace.hierarchy([("a", "b")], labels="path"),
+        RuleError,
+        "a hierarchy has no option 'path'",
+        "Choose 'any' (",
+        lambda _: LabelSpace.hierarchy([("a", "b")], labels="one path"),
     ),
     BadCall(
         "sources",
         lambda _: LabelSpace.hierarchy([("a", "b"), ("b", "c"), ("c", "a")]),
         RuleError,
-        "the hierarchy goes round in a circle: a → b → c → a",
+        "the hierarchy has a cycle: a → b → c → a",
         "Remove one of these edges",
         lambda _: LabelSpace.hierarchy([("a", "b"), ("b", "c"), ("a", "c")]),
     ),
@@ -762,7 +1251,7 @@ CALLS = [
         lambda _: LabelSpace.table(["a", "b"], [(0, 1), (0,)]),
         RuleError,
         "row 1 has 1 entries for 2 names",
-        "Give one a name",
+        "Give one per name",
         lambda _: LabelSpace.table(["a", "b"], [(0, 1), (0, 0)]),
     ),
     BadCall(
@@ -794,7 +1283,7 @@ CALLS = [
         lambda _: LabelSpace.class_attributes([[1, 0]], ["cat", "dog"]),
         RuleError,
         "a matrix of shape (1, 2) for 2 classes and 2 attributes",
-        "one row a class",
+        "one row per class",
         lambda _: LabelSpace.class_attributes([[1, 0]], ["cat"]),
     ),
     BadCall(
@@ -802,19 +1291,84 @@ CALLS = [
         lambda _: LabelSpace.class_attributes([1, 0]),
         RuleError,
         "a matrix of shape (2,)",
-        "one column an attribute",
+        "one column per attribute",
         lambda _: LabelSpace.class_attributes([[1, 0]]),
     ),
     BadCall(
         "sources",
         lambda _: LabelSpace.class_attributes([["yes"]]),
         RuleError,
-        "a class-attribute matrix of something else than numbers in rows of one length",
+        "the class-attribute matrix does not hold numbers in rows of equal length",
         "Use 0, 1, or NaN",
         lambda _: LabelSpace.class_attributes([[1]]),
     ),
     BadCall(
-        "sources",
+        "graphs",
+        lambda _: _few(graphs, {"MOST_STATES": 10}, lambda: LabelSpace("e[1..5, 1..5]\nconnected(e[*, *])")),
+        RuleError,
+        "connected(…) of 20 edges takes more than 10 states: it came to edge 3, with 14 states to be told apart",
+        "Use a graph that can be cut at few vertices",
+        lambda _: LabelSpace("e[1..5, 1..5]\nconnected(e[*, *])"),
+    ),
+    BadCall(
+        "operations",
+        lambda _: LabelSpace("a, b").equivalent(LabelSpace("a, c")),
+        RuleError,
+        "the two spaces differ in variables: ",
+        "Declare the same in both, with the same values",
+        lambda _: LabelSpace("a, b").equivalent(LabelSpace("a, b")),
+    ),
+    BadCall(
+        "operations",
+        lambda _: LabelSpace("a, b").forget(["a", "b"]),
+        RuleError,
+        "all variables are to be forgotten",
+        "Keep at least one",
+        lambda _: LabelSpace("a, b").forget(["a"]),
+    ),
+    BadCall(
+        "operations",
+        lambda _: LabelSpace.of(*_variables_and_rules("a, b\na | b"), [[0.2, 0.8], [1, 1]]).forget(["a"]),
+        RuleError,
+        "literals have weights, which forgetting cannot keep",
+        "Forget in a space without them",
+        lambda _: LabelSpace.of(*_variables_and_rules("a, b\na | b")).forget(["a"]),
+    ),
+    BadCall(
+        "operations",
+        lambda _: LabelSpace("a, b\n0.9 :: a -> b").forget(["a"]),
+        RuleError,
+        "the soft rule '0.9 :: a -> b' is about what is to be forgotten",
+        "Leave it out",
+        lambda _: LabelSpace("a, b, c\n0.9 :: a -> b").forget(["c"]),
+    ),
+    BadCall(
+        "operations",
+        lambda _: _few(operations, {"MAX_ROWS": 10, "MAX_ATOMS": 5}, lambda: LabelSpace(XOR).forget(["x[1]"])),
+        RuleError,
+        "forgetting 'x[1]' leaves a rule that cannot be written down: its rules are about 6 other variables, with more "
+        "than 10 labels",
+        "Forget others first or with it, or use count(over=…)",
+        lambda _: LabelSpace(XOR).forget(["x[1]"]),
+    ),
+    BadCall(
+        "dimacs",
+        _dimacs("p cnf 2 1\nc p show 1 3 0\n1 2 0\n", projection="show"),
+        DataError,
+        ": variable 3 of 2 to project on",
+        "Raise the count in the header",
+        _dimacs("p cnf 3 1\nc p show 1 3 0\n1 2 0\n", projection="show"),
+    ),
+    BadCall(
+        "dimacs",
+        _dimacs("p cnf 2 1\nc p show one 0\n1 2 0\n", projection="show"),
+        DataError,
+        ", line 2: 'one' is not a variable to project on",
+        "Write their numbers: c p show 1 2 0",
+        _dimacs("p cnf 2 1\nc p show 1 0\n1 2 0\n", projection="show"),
+    ),
+    BadCall(
+        "dimacs",
         _dimacs("p cnf 2 3\n1 2 0\n"),
         DataError,
         ", line 2: 1 clauses, where the header promises 3",
@@ -830,15 +1384,15 @@ CALLS = [
         lambda _: LabelSpace.class_attributes([[1, 0], [0, NAN]]),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("p cnf 1 1\n1 0\n", projection="keep"),
         RuleError,
         "projection='keep'",
-        'Use "error" or "ignore"',
+        'Use "error", "ignore" or "show"',
         _dimacs("p cnf 1 1\n1 0\n", projection="error"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("c nothing\n"),
         DataError,
         ", line 1: there is no 'p cnf VARIABLES CLAUSES' line",
@@ -846,7 +1400,7 @@ CALLS = [
         _dimacs("p cnf 1 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("p cnf 2 2\n1 2 0\n-1\n"),
         DataError,
         ", line 3: the last clause is not closed by 0",
@@ -854,15 +1408,15 @@ CALLS = [
         _dimacs("p cnf 2 2\n1 2 0\n-1\n0\n"),
     ),
     BadCall(
-        "sources",
-        _dimacs("p wcnf 2 2\n"),
+        "dimacs",
+        _dimacs("p dnf 2 2\n"),
         DataError,
-        ", line 1: 'p wcnf 2 2' is not a CNF header",
+        ", line 1: 'p dnf 2 2' is not a CNF header",
         "Expected: p cnf VARIABLES CLAUSES",
         _dimacs("p cnf 2 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("p cnf 99999999 0\n"),
         DataError,
         ", line 1: 99,999,999 variables are more than 1,000,000",
@@ -870,7 +1424,7 @@ CALLS = [
         _dimacs("p cnf 9 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("p cnf 2 0\np cnf 2 0\n"),
         DataError,
         ", line 2: a second header",
@@ -878,7 +1432,7 @@ CALLS = [
         _dimacs("p cnf 2 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("1 2 0\np cnf 2 1\n"),
         DataError,
         ", line 1: a clause before the 'p cnf' line",
@@ -886,7 +1440,7 @@ CALLS = [
         _dimacs("p cnf 2 1\n1 2 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("p cnf 2 1\n1 x 0\n"),
         DataError,
         ", line 2: 'x' is not a literal",
@@ -894,7 +1448,7 @@ CALLS = [
         _dimacs("p cnf 2 1\n1 2 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("p cnf 2 1\n--1 2 0\n"),
         DataError,
         ", line 2: '--1' is not a literal",
@@ -902,7 +1456,7 @@ CALLS = [
         _dimacs("p cnf 2 1\n-1 2 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("p cnf 2 1\n1 3 0\n"),
         DataError,
         ", line 2: the literal 3 for 2 variables",
@@ -910,7 +1464,7 @@ CALLS = [
         _dimacs("p cnf 3 1\n1 3 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("p cnf 2 1\nc p show 1 0\n1 2 0\n"),
         DataError,
         ", line 2: the file asks for a projected count, over some variables only",
@@ -918,15 +1472,33 @@ CALLS = [
         _dimacs("p cnf 2 1\nc p show 1 0\n1 2 0\n", projection="ignore"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("c p weight one 0.5 0\np cnf 2 0\n"),
         DataError,
-        ", line 1: 'c p weight one 0.5 0' is not a weight",
-        "Expected: c p weight LITERAL WEIGHT 0",
+        ", line 1: 'one 0.5 0' is not a weight",
+        "Write a literal and its weight",
         _dimacs("c p weight 1 0.5 0\np cnf 2 0\n"),
     ),
     BadCall(
-        "sources",
+        "space",
+        lambda _: LabelSpace.of((Variable("a"),), (), np.ones((3, 2))),
+        RuleError,
+        "literal weights of shape (3, 2) for 1 columns",
+        "Give an array (columns, 2)",
+        lambda _: LabelSpace.of((Variable("a"),), (), np.ones((1, 2))),
+    ),
+    BadCall(
+        "space",
+        lambda _: (
+            LabelSpace.of((Variable("a"),), (), np.ones((1, 2))) & LabelSpace.of((Variable("a"),), (), np.zeros((1, 2)))
+        ),
+        RuleError,
+        "'a' is weighed differently in the two spaces: (1.0, 1.0) and (0.0, 0.0)",
+        "rename it in one",
+        lambda _: LabelSpace.of((Variable("a"),), (), np.ones((1, 2))) & LabelSpace("a"),
+    ),
+    BadCall(
+        "dimacs",
         _dimacs("c p weight 1 -1 0\np cnf 2 0\n"),
         DataError,
         ", line 1: the weight -1 of literal 1",
@@ -934,7 +1506,7 @@ CALLS = [
         _dimacs("c p weight 1 1 0\np cnf 2 0\n"),
     ),
     BadCall(
-        "sources",
+        "dimacs",
         _dimacs("c p weight 3 0.5 0\np cnf 2 0\n"),
         DataError,
         ": a weight for literal 3 of 2 variables",
@@ -949,7 +1521,7 @@ CALLS += [
         lambda _: learn_rules([0, 1, 0]),
         DataError,
         "labels of shape (3,)",
-        "one row a label and one column a variable",
+        "one row per label and one column per variable",
         lambda _: learn_rules([[0], [1], [0]]),
     ),
     BadCall(
@@ -965,7 +1537,7 @@ CALLS += [
         lambda _: learn_rules(np.zeros((4, 3)), ["a", "b"]),
         DataError,
         "2 names for 3 columns",
-        "Give one name a column",
+        "Give one name per column",
         lambda _: learn_rules(np.zeros((4, 3)), ["a", "b", "c"]),
     ),
     BadCall(
@@ -973,7 +1545,7 @@ CALLS += [
         lambda _: learn_rules({"a": [0, 1], "b": [1, 1]}, ["a"]),
         DataError,
         "1 names for 2 columns",
-        "Give one name a column",
+        "Give one name per column",
         lambda _: learn_rules({"a": [0, 1], "b": [1, 1]}, ["c", "d"]),
     ),
     BadCall(
@@ -1042,6 +1614,122 @@ CALLS += [
         "fill it in or leave it out",
         lambda _: rules_of([[0, 1], [1, 0]]),
     ),
+]
+
+CALLS += [
+    rows(None, 'there is no file "file"', "The path is relative to the folder"),
+    rows("", '"file" has no rows', "Give at least one row"),
+    rows("legs,pet\n", '"file" has a header and no rows', "Give at least one row"),
+    rows("cat,1\ndog\n", 'a row of 1 values for 2 variables, in line 2 of "file"', "one value for each variable"),
+    rows("cat;1\n", 'a row of 1 values for 2 variables, in line 1 of "file"', "with commas between"),
+    rows("cat,1\n\ncow,0\n", "'pet' has no value 'cow', in line 3 of \"file\"", "Its values: cat, dog"),
+    rows("cat,1\ndgo,0\n", "'pet' has no value 'dgo', in line 2 of \"file\"", "Did you mean 'dog'?"),
+    rows("cat,2\n", "'legs' is binary and cannot be '2', in line 1 of \"file\"", "Write 0 or 1"),
+    rows("6\n", "'age' has no value '6', in line 1 of \"file\"", "Its values: 3, 4, 5", table="age"),
+    rows("3.0\n", "'age' has no value '3.0', in line 1 of \"file\"", "Its values: 3, 4, 5", table="age"),
+    rows("species,legs\ncat,1\n", "'pet' has no value 'species', in line 1 of \"file\"", "Its values: cat, dog"),
+    rows("cat,1\ndog,\n", 'an empty cell in line 2 of "file"', "A row is complete"),
+    rows('cat,"1\ndog,0\n', 'line 2 of "file" cannot be read: unexpected end of data', "Separate cells by commas"),
+    rows(b"cat,1\n\xff,0\n", '"file" is not UTF-8 text (byte 6)', "Save it as UTF-8"),
+    rows("pet,pet,legs\ncat,cat,1\n", 'a header of 3 names for 2 variables in "file"', "Name each variable once"),
+    rows("pet,pet\ncat,1\n", "the header of \"file\" does not name 'legs'", "It names pet, pet"),
+    rows("0,1\n" * 100_002, '"file" has more than 100,000 rows', "Say by rules what the rows have in common"),
+    rows(None, '"." is not a file', "Name a CSV file", name="."),
+    rows(None, '"/dev/zero" is not a file', "Name a CSV file", name="/dev/zero"),
+    rows(None, '"https://a.b/c.csv" is an address, not a file', "Download it", name="https://a.b/c.csv"),
+    rows("0", '"file/x" cannot be read: Not a directory', "that you may read", name="file/x"),
+    rows(None, '" cannot be read: File name too long', "that you may read", name="x" * 5000),
+    rows(" " * 10_000_001, '"file" has more than 10,000,000 bytes', "Use fewer rows"),
+    BadCall(
+        "rowfiles",
+        lambda folder: LabelSpace(f'{PET}table(pet) in "{_file(folder, "cat")}"', folder=None),
+        RuleError,
+        "this text cannot name a file, as it does: ",
+        "Write the rows in braces: table(x, y) in {(1, a), (2, b)}",
+        lambda folder: LabelSpace(f'{PET}table(pet) in "{_file(folder, "cat")}"'),
+    ),
+]
+
+
+def held(reason: str, remedy: str, **change: Any) -> BadCall:
+    """A JSON form that is refused; `change` is what is wrong with it."""
+    right = {
+        "format": "dssl rules",
+        "version": 1,
+        "variables": [{"name": "legs", "kind": "binary"}, {"name": "age", "kind": "integer", "values": [1, 2]}],
+        "rules": [{"rule": "legs -> age = 1", "probability": 0.9, "why": "seen", "line": 3}],
+    }
+    wrong = json.dumps({**right, **change})
+    fixed = json.dumps(right)
+    return BadCall(
+        "json_form",
+        lambda _: LabelSpace.from_json(wrong),
+        RuleError,
+        reason,
+        remedy,
+        lambda _: LabelSpace.from_json(fixed),
+    )
+
+
+def _ruled(**change: Any) -> dict[str, Any]:
+    return {"rules": [{"rule": "legs", **change}]}
+
+
+CALLS += [
+    *(
+        BadCall(
+            "json_form",
+            lambda _, text=text: LabelSpace.from_json(text),
+            RuleError,
+            reason,
+            "Write it with to_json()",
+            lambda _: LabelSpace.from_json(pet.to_json()),
+        )
+        for text, reason in (
+            ("", "this is not JSON: Expecting value"),
+            ("[" * 100_000, "this JSON is nested too deep, or has a number that is too long"),
+            ("9" * 5000, "this JSON is nested too deep, or has a number that is too long"),
+            ("[]", 'this JSON does not say "format": "dssl rules"'),
+            (b"{}", "JSON is text, not bytes"),
+        )
+    ),
+    held("this JSON has version 2, and this dssl reads 1", "Write it with to_json()", version=2),
+    held('this JSON has no list "variables"', "Write it with to_json()", variables={}),
+    held("variable 1 has no name or no kind", "The kinds are binary, categorical, integer", variables=["legs"]),
+    held(
+        "variable 1, 'a', is binary and has values",
+        "call it categorical",
+        variables=[{"name": "a", "kind": "binary", "values": [1]}],
+    ),
+    held("variable 1, 'a', has no values", "List them", variables=[{"name": "a", "kind": "integer", "values": []}]),
+    held(
+        "variable 1, 'a', has the value 1.5",
+        "The values are whole numbers",
+        variables=[{"name": "a", "kind": "integer", "values": [1.5]}],
+    ),
+    held(
+        "variable 1, 'a', has the value true",
+        "The values are names and whole numbers",
+        variables=[{"name": "a", "kind": "categorical", "values": ["x", True]}],
+    ),
+    held("rule 2 has no text", 'Write {"rule": "legs -> !fins"}', rules=[{"rule": "!legs"}, {}]),
+    held("rule 2: 'wings' is not declared", "Declared: legs", rules=[{"rule": "!legs"}, {"rule": "!wings"}]),
+    held("rule 1: a declaration, where only rules can stand", "legs = true", **_ruled()),
+    held("rule 1 is not exactly one rule", "Write loops out", **_ruled(rule="for i in 1..3: !legs")),
+    held("rule 2 is not exactly one rule", "per entry", rules=[{"rule": "!legs"}, {"rule": ""}, {"rule": "!legs"}]),
+    held("rule 1: '(' is never closed", "Add the missing ')'", **_ruled(rule="any(legs,")),
+    held("rule 1 has a probability or a remark in its text", "beside it", **_ruled(rule="0.9 :: legs")),
+    held("rule 1 has no number as its probability", "between 0 and 1", **_ruled(rule="!legs", probability="0.9")),
+    held(
+        "the probability of a soft rule is between 0 and 1, not 2",
+        "Leave it out",
+        **_ruled(rule="!legs", probability=2),
+    ),
+    held("rule 1 has no text as its remark", "leave it out", **_ruled(rule="!legs", why="")),
+    held("rule 1 has no line number as its line", "Count lines from 1", **_ruled(rule="!legs", line=0)),
+    held("literal_weights are not pairs of numbers", "weights of true and false", literal_weights=[[1, 2], [1, "2"]]),
+    held("literal weights of shape (1, 2) for 3 columns", "finite numbers", literal_weights=[[1, 2]]),
+    held("this text cannot name a file", "Write the rows in braces", **_ruled(rule='table(legs) in "rows.csv"')),
 ]
 
 

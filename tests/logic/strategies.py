@@ -16,10 +16,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 import oracle
-from dssl.logic.formula import Formula, Truth
-from dssl.logic.language import Rule
-from dssl.logic.space import LabelSpace
-from dssl.logic.symbols import (
+from dssl.logic.language.formula import Formula, Truth
+from dssl.logic.language.parser import Rule
+from dssl.logic.language.symbols import (
     Symbol,
     at_least,
     at_most,
@@ -27,8 +26,11 @@ from dssl.logic.symbols import (
     disjunction,
     exactly,
     exactly_one,
+    implies,
+    xor,
 )
-from dssl.logic.variables import Variable
+from dssl.logic.language.variables import Variable
+from dssl.logic.space import LabelSpace
 
 Record = dict[str, Any]
 NAMES = (
@@ -133,9 +135,9 @@ def _joined(draw: Callable, variables: Sequence[Variable], inner: st.SearchStrat
     spellings, level, meaning, join = draw(
         st.sampled_from(
             [
-                (("&", "and"), 7, all, operator.and_),
-                (("|", "or"), 6, any, operator.or_),
-                (("^", "xor"), 5, lambda truths: sum(truths) % 2 == 1, operator.xor),
+                (("&", "and"), 7, all, lambda a, b: conjunction([a, b])),
+                (("|", "or"), 6, any, lambda a, b: disjunction([a, b])),
+                (("^", "xor"), 5, lambda truths: sum(truths) % 2 == 1, xor),
             ]
         )
     )
@@ -153,7 +155,10 @@ def _implication(draw: Callable, variables: Sequence[Variable], inner: st.Search
     a, b = draw(inner), draw(inner)
     symbol = draw(st.sampled_from(["->", "implies"]))
     return Statement(
-        f"{a.inside(5)} {symbol} {b.inside(4)}", 4, lambda r: b.holds(r) if a.holds(r) else True, a.python >> b.python
+        f"{a.inside(5)} {symbol} {b.inside(4)}",
+        4,
+        lambda r: b.holds(r) if a.holds(r) else True,
+        implies(a.python, b.python),
     )
 
 
@@ -342,7 +347,7 @@ class Drawn:
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules as parsed, whether or not they contradict each other."""
-        from dssl.logic.language import parse
+        from dssl.logic.language.parser import parse
 
         return parse(self.text)[1]
 

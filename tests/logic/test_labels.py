@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
+from dssl.logic.language.variables import Variable
 from dssl.logic.space import LabelSpace
-from dssl.logic.variables import Variable
 from logic.messages import BadCall, calls_about, check_call
 from logic.strategies import variable_lists
 
@@ -196,3 +196,31 @@ def test_columns_of_a_variable_with_one_value() -> None:
     single = LabelSpace("c: {only}\nb")
     columns = single.encode([{"c": "only", "b": True}])
     assert np.array_equal(single.encode(columns), columns)
+
+
+# ---- columns are recognised ----
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data(), variable_lists(most=3))
+def test_what_encode_gives_is_encoded_as_it_is(data: st.DataObject, variables: tuple[Variable, ...]) -> None:
+    """Also where every variable has one column, so that a matrix of columns has the shape of a matrix of values."""
+    space = LabelSpace.of(variables)
+    rows = [
+        {v.name: data.draw(st.sampled_from([None, *v.values])) for v in variables}
+        for _ in range(data.draw(st.integers(1, 3)))
+    ]
+    columns = space.encode(rows)
+    np.testing.assert_array_equal(space.encode(columns), columns)
+    np.testing.assert_array_equal(space.encode(columns.astype(np.float64)), columns)
+    assert not space.check(columns)
+
+
+@pytest.mark.parametrize("text", ["a\nn: {2}", "n: {2}", "a\nn: {1}", "n: {0}\na", "k: {x}\na", "n: {-1}\nm: {5}"])
+def test_variables_with_one_value_by_value_and_by_column(text: str) -> None:
+    space = LabelSpace(text)
+    (label,) = space.decode(np.ones((1, space.width)))
+    columns = space.encode([label])
+    assert columns.tolist() == [[1] * space.width] == space.encode([list(label.values())]).tolist()
+    np.testing.assert_array_equal(space.encode(columns), columns)
+    np.testing.assert_array_equal(space.encode(np.full((2, space.width), np.nan)), np.full((2, space.width), np.nan))

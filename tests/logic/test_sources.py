@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dssl.logic import symbols
+from dssl.errors import ContradictionError, RuleError
+from dssl.logic.language.symbols import symbols
+from dssl.logic.language.variables import Variable
+from dssl.logic.reasoning.solver import Solver
 from dssl.logic.space import LabelSpace
-from dssl.logic.variables import Variable
 from logic.messages import BadCall, calls_about, check_call
 from logic.stopwatch import LOADED, best_of_three
 
@@ -96,7 +98,7 @@ def test_exclusive_siblings() -> None:
     ],
 )
 def test_a_circle_is_shown(edges: Any, circle: str) -> None:
-    with pytest.raises(ValueError, match=f"goes round in a circle: {circle}\n"):
+    with pytest.raises(ValueError, match=f"has a cycle: {circle}\n"):
         LabelSpace.hierarchy(edges)
 
 
@@ -108,7 +110,7 @@ def test_hierarchies_by_enumeration(pairs: list[tuple[int, int]]) -> None:
     order = any(all(p.index(child) < p.index(parent) for child, parent in pairs) for p in itertools.permutations(names))
     edges = [(f"n{child}", f"n{parent}") for child, parent in pairs]
     if not order:
-        with pytest.raises(ValueError, match="goes round in a circle"):
+        with pytest.raises(ValueError, match="has a cycle"):
             LabelSpace.hierarchy(edges)
         return
     valid = list(LabelSpace.hierarchy(edges).valid())
@@ -201,74 +203,38 @@ def test_what_is_no_matrix_is_refused_in_words(matrix: Any) -> None:
         LabelSpace.class_attributes(matrix)
 
 
-# ---- DIMACS ----
+def test_every_error_in_a_file_of_rules_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.rules"
+    for text, kind, said in (
+        ("a\na -> b", RuleError, "', line 2, column 6: 'b' is not declared"),
+        ("a\na = true\n!a", ContradictionError, "': these rules contradict each other"),
+        ("# nothing", RuleError, "': no variables are declared"),
+    ):
+        path.write_text(text)
+        with pytest.raises(kind) as caught:
+            LabelSpace.read(path)
+        assert str(caught.value).startswith(f"'{path}{said}")
+        assert caught.value.file == path
 
 
-def dimacs(folder: Path, text: str, **options: Any) -> LabelSpace:
-    path = folder / "a.cnf"
-    path.write_text(text)
-    return LabelSpace.dimacs(path, **options)
+def test_a_contradiction_has_its_rules() -> None:
+    with pytest.raises(ContradictionError) as caught:
+        LabelSpace("a, b\na -> b\na = true\n!b\na | b")
+    assert [rule.text for rule in caught.value.rules] == ["a -> b", "a = true", "!b"]
 
 
-def test_clauses_become_rules(tmp_path: Path) -> None:
-    space = dimacs(tmp_path, "c hello\np cnf 4 3\n1 -2 0\n2\n 3 0 -1 0\n")
-    assert [v.name for v in space.variables] == ["x1", "x2", "x3", "x4"]
-    assert [str(rule) for rule in space.rules] == ["line 3: x1 | !x2", "line 4: x2 | x3", "line 5: !x1"]
-    assert space.literal_weights is None
-
-
-def test_a_percent_sign_ends_the_file(tmp_path: Path) -> None:
-    assert len(dimacs(tmp_path, "p cnf 2 1\n1 2 0\n%\n0\n\n").rules) == 1
-
-
-def test_an_empty_clause_is_a_contradiction(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="line 2: false"):
-        dimacs(tmp_path, "p cnf 1 1\n0\n")
-
-
-def test_weights_are_read(tmp_path: Path) -> None:
-    text = "p cnf 4 1\nc p weight 1 0.25 0\nc p weight -2 0.4 0\nc p weight 3 5 0\nc p weight -3 2 0\n1 2 0\n"
-    space = dimacs(tmp_path, text)
-    assert np.allclose(space.literal_weights, [[0.25, 0.75], [0.6, 0.4], [5, 2], [1, 1]])
-    assert np.allclose(space.where("x1 -> x2").literal_weights, space.literal_weights)
-    assert np.allclose(space.rename({"x1": "a"}).literal_weights, space.literal_weights)
-
-
-@pytest.mark.parametrize("line", ["c p show 1 2 0", "c ind 1 2 0"])
-def test_projections_are_refused_or_ignored(tmp_path: Path, line: str) -> None:
-    with pytest.raises(ValueError, match="projected count"):
-        dimacs(tmp_path, f"{line}\np cnf 2 1\n1 2 0\n")
-    assert len(dimacs(tmp_path, f"{line}\np cnf 2 1\n1 2 0\n", projection="ignore").rules) == 1
-
-
-@settings(deadline=None, max_examples=150)
-@given(st.text(alphabet="pcnf wind %0123-\n\tx.", max_size=60), st.booleans())
-def test_fuzzed_files_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str, headed: bool) -> None:
-    path = tmp_path_factory.getbasetemp() / "fuzz.cnf"
-    path.write_text(("p cnf 9 9\n" if headed else "") + text)
-    try:
-        LabelSpace.dimacs(path)
-    except ValueError as error:
-        assert type(error).__name__ in ("RuleError", "DataError")  # noqa: PT017
-
-
-def test_a_file_cut_off_between_clauses_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="clauses"):
-        dimacs(tmp_path, "p cnf 2 3\n1 2 0\n")
-
-
-def test_a_header_that_cannot_be_true_is_refused(tmp_path: Path) -> None:
-    from dssl.errors import DataError
-
-    with pytest.raises(DataError):
-        dimacs(tmp_path, f"p cnf {'9' * 5000} 1\n1 2 0\n")
-
-
-def test_published_files_parse(data_folder: Path) -> None:
-    """Variables and clauses as COUNTS.tsv says."""
-    lines = [line.split("\t") for line in (data_folder / "cnf" / "COUNTS.tsv").read_text().splitlines()[1:]]
-    assert len(lines) == 19
-    for name, variables, clauses, _ in lines:
-        space = LabelSpace.dimacs(data_folder / "cnf" / name, projection="ignore")
-        assert (len(space.variables), len(space.rules)) == (int(variables), int(clauses)), name
-        assert (space.literal_weights is not None) == (name in ("grid-50-10-1-q.weighted.cnf", "s27_3_2.cnf"))
+def test_contradictions_name_their_file(tmp_path, monkeypatch):
+    """Found at once or late, in rule text or in DIMACS."""
+    text, cnf = tmp_path / "a.rules", tmp_path / "a.cnf"
+    text.write_text("a, b\na & b\n!a\n")
+    cnf.write_text("p cnf 1 2\n1 0\n-1 0\n")
+    for read, path in ((LabelSpace.read, text), (LabelSpace.dimacs, cnf)):
+        with pytest.raises(ContradictionError) as caught:
+            read(path)
+        assert str(caught.value).startswith(f"'{path}'")
+        with monkeypatch.context() as patch:
+            patch.setattr(Solver, "conflict", lambda *_: None)
+            space = read(path)
+        with pytest.raises(ContradictionError) as caught:
+            space.compile()
+        assert str(caught.value).startswith(f"'{path}'")

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import oracle
-from dssl.errors import RuleError
-from dssl.logic import symbols
-from dssl.logic.language import Rule
+from dssl.circuits.compile import compiler
+from dssl.errors import ContradictionError, RuleError
+from dssl.logic.language.formula import And, Compare, Count, Formula, Iff, Implies, In, Is, Not, Or, Xor
+from dssl.logic.language.parser import Rule, parse, text_of
+from dssl.logic.language.symbols import symbols
+from dssl.logic.language.variables import Scope, Variable
 from dssl.logic.space import LabelSpace
-from dssl.logic.variables import Variable
 from logic.messages import BadCall, calls_about, check_call
 from logic.stopwatch import within
 from logic.strategies import Drawn, Statement, drawn_spaces, statements, valid_spaces, variable_lists
@@ -212,7 +218,15 @@ def test_equality_and_hash() -> None:
     assert len({a, b}) == 1
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
+@pytest.mark.parametrize(
+    "copied",
+    [
+        copy.copy,
+        copy.deepcopy,
+        lambda s: pickle.loads(pickle.dumps(s)),
+        lambda s: pickle.loads(cloudpickle.dumps(s)),  # how processes of a run get theirs
+    ],
+)
 def test_copies(copied: Any) -> None:
     space = LabelSpace(EXAMPLE)
     space.literal_weights = np.ones((space.width, 2))
@@ -261,3 +275,153 @@ def test_hard_sums_are_settled_or_refused(text: str) -> None:
             LabelSpace(text)
         except RuleError as error:
             assert error.remedy  # noqa: PT017
+
+
+def test_of_threads_that_compile_at_the_same_time_one_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    real = compiler.compile_constraints
+
+    def slow(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        time.sleep(0.05)
+        return real(*args, **options)
+
+    monkeypatch.setattr(compiler, "compile_constraints", slow)
+    space = LabelSpace("a, b, c\na -> b\nb -> c")
+    with ThreadPoolExecutor(4) as pool:
+        circuits = list(pool.map(lambda _: space.compile(), range(4)))
+    assert len(calls) == 1
+    assert all(circuit is circuits[0] for circuit in circuits)
+
+
+# ---- what can be built can be saved and loaded ----
+
+
+def deep_formulas() -> st.SearchStrategy[Formula]:
+    """Formulas nested up to a little beyond the limit, every connective at every level, on either side."""
+    atoms: list[Formula] = [
+        Is("a"), In("k", ("x", "z")), Not(In("k", ("x", "z"))), Compare(((1, "n"), (1, "m")), "<", ((2, None),)),
+    ]  # fmt: skip
+    ways: list[Any] = [
+        lambda f, g: Not(f),
+        lambda f, g: And.of(f, g),
+        lambda f, g: Or.of(g, f),
+        lambda f, g: Xor.of(f, g),
+        lambda f, g: Implies(f, g),
+        lambda f, g: Implies(g, f),
+        lambda f, g: Iff(f, g),
+        lambda f, g: Iff(g, f),
+        lambda f, g: Count("<=", 1, (g, f)),
+    ]
+    steps = st.lists(st.tuples(st.sampled_from(ways), st.sampled_from(atoms)), max_size=8)
+
+    def build(pattern: list[Any], times: int, start: Formula) -> Formula:
+        out = start
+        for _ in range(times):
+            for way, atom in pattern:
+                out = way(out, atom)
+        return out
+
+    return st.builds(build, steps, st.integers(1, 60), st.sampled_from(atoms))
+
+
+@settings(deadline=None, max_examples=200)
+@given(deep_formulas())
+def test_a_formula_that_is_accepted_is_read_again_from_its_text(formula: Formula) -> None:
+    try:
+        rule = Rule(formula, 0.5)  # soft: it may well contradict itself
+    except RuleError:
+        event("refused")
+        return
+    variables = (
+        Variable("a"),
+        Variable.choice("k", "xyz"),
+        Variable.choice("n", range(3)),
+        Variable.choice("m", (0, 5)),
+    )
+    text = text_of(variables, [rule])
+    assert parse(text) == (variables, (rule,))
+    event("accepted")
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.text(max_size=4), min_size=1, max_size=3),
+    st.lists(st.one_of(st.text(max_size=3), st.integers(-(10**17), 10**17)), min_size=1, max_size=4),
+    st.integers(-(10**17), 10**17),
+)
+def test_names_values_and_numbers_that_are_accepted_are_read_again(
+    names: list[str], values: list[Any], number: int
+) -> None:
+    n = symbols("n")[0]
+    for build in (
+        lambda: LabelSpace.attributes(names),
+        lambda: LabelSpace.classes(values, name=names[0]),
+        lambda: LabelSpace.table(["n", *names], [(i, *(1 for _ in names)) for i in values]),
+        lambda: LabelSpace("n: 0..3\nm: 0..3", n + symbols("m")[0] <= number),
+        lambda: LabelSpace("n: 0..3\nm: 0..3", number * n >= symbols("m")[0]),
+        lambda: LabelSpace.hierarchy([(name, "root") for name in names]),
+    ):
+        try:
+            space = build()
+        except RuleError:
+            continue
+        assert LabelSpace(str(space)) == space
+
+
+def test_names_that_look_the_same_are_the_same() -> None:
+    """Composed or not: in text, in Python, in labels and in files."""
+    nfd, nfc = "cafe\u0301", "caf\u00e9"
+    for text in (f"{nfd}, b\n{nfc} -> b", f"{nfc}, b\n{nfd} -> b"):
+        space = LabelSpace(text)
+        assert space == LabelSpace(f"{nfc}, b\n{nfc} -> b")
+        assert space[nfd].formula() == space[nfc].formula()
+        assert space.where(symbols(nfd)[0] >> ~space["b"]).count() == 2
+        assert space.rename({nfd: "c", "b": nfd}) == LabelSpace(f"c, {nfc}\nc -> {nfc}")
+        assert space.complete([{nfd: 1}]).tolist() == [[1, 1]] == space.complete({nfd: [1]}).tolist()
+    pets = LabelSpace(f"pet: {{{nfd}, dog}}")
+    assert pets.encode([nfd, nfc]).tolist() == [[1, 0], [1, 0]]
+    assert pets.where(pets["pet"] == nfd).count() == pets.where(pets["pet"].isin([nfc])).count() == 1
+    assert LabelSpace.attributes([nfd]) == LabelSpace.attributes([nfc])
+
+
+def test_names_are_looked_up_without_building_the_scope_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+    init = Scope.__init__
+
+    def counted(self: Scope, variables: Any) -> None:
+        built.append(1)
+        init(self, variables)
+
+    names = [f"v{i}" for i in range(200)]
+    space = LabelSpace.attributes(names)
+    monkeypatch.setattr(Scope, "__init__", counted)
+    assert [space[name].formula() for name in names] == [Is(name) for name in names]
+    space.rename({name: f"{name}x" for name in names})
+    assert len(built) <= 3
+
+
+# ---- what is too large for the check at the beginning ----
+
+
+def test_a_cardinality_too_large_for_the_solver_is_compiled() -> None:
+    """The check must not refuse what the compiler does in seconds."""
+    names = [f"x{i}" for i in range(2000)]
+    space = LabelSpace.attributes(names, f"at_most(30, {', '.join(names)})")
+    with space.solvers.borrowed() as solver:
+        assert solver._watched  # or nothing is shown
+    assert space.count() == sum(math.comb(2000, k) for k in range(31))
+    given = [{name: True if i < known else None for i, name in enumerate(names)} for known in (30, 31)]
+    assert space.check(given).invalid.tolist() == [False, True]
+
+
+def test_a_contradiction_too_large_for_the_solver_is_found_by_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dssl.logic.reasoning.solver._MAX_PLACES", 0)
+    monkeypatch.setattr("dssl.logic.reasoning.solver._MAX_LESSONS", 1)
+    space = LabelSpace("a, b, c, d\nat_most(1, a, b, c, d)\n0.9 :: a\nat_least(2, a, b, c, d)")
+    for _ in range(2):
+        with pytest.raises(ContradictionError, match=r"no label obeys them all\n  line 2: .*\n  line 4: ") as caught:
+            space.compile()
+        assert [rule.line for rule in caught.value.rules] == [2, 4]
+    with pytest.raises(ContradictionError, match="no label obeys them all"):  # by the circuit too, not a BudgetError
+        space.complete([{"a": True}])

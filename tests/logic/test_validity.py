@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from dssl.errors import DataError
+from dssl.errors import BudgetError, DataError
+from dssl.logic.reasoning.solver import Solver
 from dssl.logic.space import LabelSpace
 from logic.messages import BadCall, calls_about, check_call
 from logic.stopwatch import LOADED, best_of_three
@@ -207,3 +208,25 @@ def test_a_million_rows_and_twenty_rules_in_seconds() -> None:
     y = (rng.random((1_000_000, 10)) < 0.3).astype(np.float32)
     y[rng.random(y.shape) < 0.01] = np.nan
     assert best_of_three(lambda: space.check(y)) < 3 * LOADED
+
+
+def test_where_the_solver_gives_up_the_circuit_answers(monkeypatch):
+    """Partial labels over rules whose sums are too large to be watched: the same answers, and all rules to blame."""
+    text = "a, b, c\nk: {x, y, z}\na -> b\nk = x -> !b\n2*a + 3*b + 4*c <= 6"
+    rows = list(itertools.product([0.0, 1.0, np.nan], repeat=6))
+    y = np.array([row for row in rows if np.nansum(row[3:]) <= 1 and (row[3:].count(0.0) < 3)], np.float32)
+    space = LabelSpace(text)
+    expected = space.check(y)
+    good = y[~expected.invalid]
+    filled = space.complete(good)
+
+    def gives_up(*_):
+        raise BudgetError("too many lessons")
+
+    monkeypatch.setattr(Solver, "conflict", gives_up)
+    monkeypatch.setattr(Solver, "satisfiable", gives_up)
+    again = LabelSpace(text)
+    assert again.check(y).invalid.tolist() == expected.invalid.tolist()
+    np.testing.assert_array_equal(again.complete(good), filled)
+    with pytest.raises(DataError, match="cannot be completed"):
+        again.complete(y[expected.invalid & np.isnan(y).any(axis=1)])

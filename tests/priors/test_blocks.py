@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from dssl.priors.blocks import Blocks, exclusive_sum, log_rest
+from dssl.priors.blocks import Blocks, log_rest, log_sum, wide
 from priors.cases import SPACES, evidence_of, logits_of
 
 
@@ -47,7 +47,36 @@ def test_log_rest_is_accurate_at_both_ends(z):
         torch.testing.assert_close(log_rest(log_theta)[k].double(), expected.double(), rtol=1e-5, atol=1e-7)
 
 
-def test_exclusive_sum_keeps_minus_infinity_apart():
-    x = torch.tensor([1.0, -math.inf, 3.0])
-    assert exclusive_sum(x).tolist() == [-math.inf, 4.0, -math.inf]
-    assert exclusive_sum(x[:1]).tolist() == [0.0]
+@pytest.mark.parametrize("space", SPACES)
+def test_values_one_after_the_other_and_logits_again(space):
+    blocks, x = Blocks(SPACES[space]), logits_of(SPACES[space], 5)
+    values = [z[0] for z in blocks.logits(x)]
+    flat = blocks.flat(values)
+    assert flat.shape == (sum(max(2, len(v.columns)) if v.binary else len(v.columns) for v in SPACES[space].variables),)
+    assert all(torch.equal(a, b) for a, b in zip(blocks.cut(flat), values))
+    moved = [z.log_softmax(-1) for z in blocks.logits(x)]
+    again = [z.log_softmax(-1) for z in blocks.logits(blocks.as_logits(moved))]
+    for a, b in zip(moved, again):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_a_label_is_complete_if_it_leaves_one_value_for_every_variable(space):
+    blocks, known = Blocks(SPACES[space]), evidence_of(SPACES[space], 8)
+    expected = [
+        all(int(a[row, j].sum()) == 1 for a in blocks.allowed(known) for j in range(a.shape[1])) for row in range(8)
+    ]
+    assert blocks.complete(known).tolist() == expected
+
+
+def test_sums_of_nothing_have_no_gradient():
+    x = torch.tensor([[0.0, 1.0], [-math.inf, -math.inf]], requires_grad=True)
+    total = log_sum(x)
+    assert total.tolist() == [pytest.approx(math.log(1 + math.e)), -math.inf]
+    total[0].backward()
+    assert bool(x.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_half_precision_is_widened_and_nothing_else(kind):
+    assert wide(torch.zeros(1, dtype=kind)).dtype == (kind if kind.itemsize >= 4 else torch.float32)

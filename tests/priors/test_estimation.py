@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import oracle
-from dssl.circuits.choices import with_choices
+from dssl.circuits.branches import with_choices
 from dssl.circuits.weighted import WeightedCircuit
 from dssl.logic.space import LabelSpace
 from dssl.priors import estimation
 from dssl.priors.blocks import Blocks
-from dssl.priors.estimation import Learner, Rows, backed_off, forest, mixed
+from dssl.priors.estimation import Counts, Learner, backed_off, forest, mixed
+from dssl.priors.predictive import Family
 from priors.cases import SPACES
 
 RULED = LabelSpace("kind: {x, y, z}\na, b, c\nkind = x -> a\na | b")
@@ -46,11 +47,11 @@ def hidden(columns, space, seed=0, share=0.4):
 
 
 def learner(space, smoothing=1.0):
-    return Learner(Blocks(space), space.compile(), smoothing)
+    return Learner(Family(Blocks(space), space.compile()), smoothing)
 
 
 def rows_of(space, columns):
-    return Rows.of(Blocks(space), np.asarray(columns, dtype=np.float32))
+    return Counts.of(Blocks(space), np.asarray(columns, dtype=np.float32))
 
 
 # ---- rows ----
@@ -75,7 +76,7 @@ def test_the_base_has_the_marginals_of_labels_and_pseudo_labels(name):
     space = SPACES[name]
     columns = drawn(space, 30)
     model = learner(space)
-    pos, neg = model.base(rows_of(space, columns))
+    pos, neg = model.base(rows_of(space, columns)).literals
     found = space.compile().marginals(pos, neg)
     zero = torch.zeros(space.width, dtype=torch.float64)
     even = space.compile().marginals(zero, zero).numpy()
@@ -85,10 +86,10 @@ def test_the_base_has_the_marginals_of_labels_and_pseudo_labels(name):
 
 def test_without_rules_smoothing_is_laplaces():
     space = LabelSpace.classes(["cat", "dog", "trout"])
-    pos, _ = learner(space).base(rows_of(space, np.eye(3)[[0, 0, 0, 1]]))
+    pos, _ = learner(space).base(rows_of(space, np.eye(3)[[0, 0, 0, 1]])).literals
     np.testing.assert_allclose(pos.exp(), [4 / 7, 2 / 7, 1 / 7])
     space = LabelSpace.attributes(["a", "b"])
-    pos, neg = learner(space, 0.5).base(rows_of(space, [[1, 0], [1, 1], [1, 0]]))
+    pos, neg = learner(space, 0.5).base(rows_of(space, [[1, 0], [1, 1], [1, 0]])).literals
     np.testing.assert_allclose(pos.exp(), [3.5 / 4, 1.5 / 4])
     np.testing.assert_allclose(neg.exp(), [0.5 / 4, 2.5 / 4])
 
@@ -159,7 +160,7 @@ def test_em_never_lowers_the_likelihood_and_beats_leaving_rows_out(monkeypatch):
     choices, shares, _ = model.prepared(rows)
 
     def scored(log_phi):
-        value = WeightedCircuit(choices, log_phi).log_wmc(rows.log_pos, rows.log_neg)
+        value = WeightedCircuit(choices, log_phi).log_wmc(*rows.predictive(model.family).literals)
         return float(rows.weight @ value) + 1.0 * float(np.exp(shares) @ log_phi.numpy())
 
     found = []
@@ -177,7 +178,7 @@ def test_em_is_at_a_maximum():
     choices, shares, _ = model.prepared(rows)
     circuit = WeightedCircuit(choices, model.fitted(choices, shares, rows, 2.0), learn=True)
     alone = torch.from_numpy(choices.alone)
-    score = rows.weight @ circuit.log_wmc(rows.log_pos, rows.log_neg)
+    score = rows.weight @ circuit.log_wmc(*rows.predictive(model.family).literals)
     score = score + 2.0 * torch.from_numpy(np.exp(shares)) @ circuit.log_phi
     score.backward()
     assert circuit.branches.grad[~alone].abs().max() < 2e-2  # of about 60 labels
@@ -185,7 +186,9 @@ def test_em_is_at_a_maximum():
 
 def test_values_missing_at_random_hardly_move_a_common_estimate():
     full = drawn(RULED, 3000, seed=6)
-    whole, part = (learner(RULED).base(rows_of(RULED, c))[0] for c in (full, hidden(full, RULED, 7, share=0.3)))
+    whole, part = (
+        learner(RULED).base(rows_of(RULED, c)).literals[0] for c in (full, hidden(full, RULED, 7, share=0.3))
+    )
     circuit, zero = RULED.compile(), torch.zeros(RULED.width, dtype=torch.float64)
     marginal = [circuit.marginals(pos, zero) for pos in (whole, part)]
     np.testing.assert_allclose(marginal[0], marginal[1], atol=0.05)
@@ -233,7 +236,7 @@ def test_a_forest_beats_every_other_forest():
     def likelihood(parents):
         choices = with_choices(space.compile(), parents)
         flat = torch.from_numpy(choices.normalised(np.zeros(len(choices.owner))))
-        counts, _ = WeightedCircuit(choices, flat).flows(rows.log_pos, rows.log_neg, rows.weight)
+        counts, _ = WeightedCircuit(choices, flat).flows(*rows.predictive(learner(space).family).literals, rows.weight)
         counts = counts.numpy()
         whole = np.bincount(choices.owner, counts)[choices.owner]
         seen = counts > 1e-9

@@ -39,7 +39,8 @@ def test_curves_are_q_log_q_and_their_derivatives():
 
 
 def test_figure_3_has_all_four_relaxations():
-    priors = [prior(TWO) for prior in (EntropyPrior, ExclusivityPrior, PseudoLabelPrior, DeterministicPrior)]
+    priors = [prior(TWO) for prior in (EntropyPrior, ExclusivityPrior, PseudoLabelPrior)]
+    priors.append(DeterministicPrior(TWO, 10.0))
     figure = curves(priors)
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names == ["Entropy", "Exclusivity", "PseudoLabel", "Deterministic, T = 10"]

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from dssl.errors import DataError
+from dssl.priors import DeterministicPrior, EntropyPrior, ExclusivityPrior, Prior, PseudoLabelPrior, TNormPrior
+from dssl.priors.prior import Unbound
 from priors.cases import FUZZY, PAIRS, RULED, SPACES, evidence_of, logits_of, make
 
 every = pytest.mark.parametrize(("prior", "space"), PAIRS)
@@ -113,6 +115,28 @@ def test_half_precision_is_widened(space):
     assert torch.equal(q(z), q(z.float()))
     q(z).sum().backward()
     assert z.grad.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", [EntropyPrior, ExclusivityPrior, PseudoLabelPrior, DeterministicPrior, TNormPrior])
+def test_a_prior_without_a_space_is_made_when_it_gets_one(kind):
+    space, z = SPACES["rules"], logits_of(SPACES["rules"], 3)
+    later = kind()
+    assert isinstance(later, Unbound)
+    torch.testing.assert_close(later(space)(z), kind(space)(z))
+    assert later == kind() == pickle.loads(pickle.dumps(copy.deepcopy(later)))
+
+
+def test_an_unbound_prior_keeps_its_options_and_says_what_it_lacks():
+    sharp = DeterministicPrior(power=7.0)
+    assert float(sharp(SPACES["rule"]).power) == 7.0
+    with pytest.raises(AttributeError, match=r"has no 'log_prob'\nWrite DeterministicPrior\(space, power=7\.0\)\."):
+        sharp.log_prob(torch.zeros(1, 2))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'powers'"):
+        DeterministicPrior(powers=7.0)
+    with pytest.raises(TypeError, match="a prior needs a LabelSpace, not float"):
+        DeterministicPrior(7.0)
+    with pytest.raises(TypeError, match="abstract"):
+        Prior()
 
 
 def test_misfits_are_refused():

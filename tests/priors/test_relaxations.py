@@ -278,7 +278,7 @@ def test_identity_5_a_rule_and_its_negation_share_the_probability_and_rules_neve
 
 def test_identity_8_no_underflow():
     space = LabelSpace.attributes([f"x{i}" for i in range(40)])
-    assert DeterministicPrior(space).log_prob(torch.zeros(40)).item() == pytest.approx(40 * math.log(2 * 0.5**10))
+    assert DeterministicPrior(space, 10.0).log_prob(torch.zeros(40)).item() == pytest.approx(40 * math.log(2 * 0.5**10))
     assert SpikePrior(space, lambda t, rest: 10 * t)(torch.zeros(40)).item() == pytest.approx(-249.53, abs=0.01)
 
 
@@ -368,3 +368,13 @@ def test_weighted_labels_are_the_only_ones_counted_as_circuit_or_as_weights():
     for given in ({"circuit": table}, {"weights": table}):
         np.testing.assert_allclose(DeterministicPrior(space, 5.0, **given).log_prob(z), expected, rtol=1e-6)
         assert DeterministicPrior(space, 5.0, **given).log_weights is None
+
+
+def test_a_prior_at_another_power_shares_the_rest() -> None:
+    space = LabelSpace("a, b\na | b")
+    prior = DeterministicPrior(space, power=10.0, weights=[0.2, 0.7])
+    z = torch.tensor([[0.3, -0.8]])
+    assert torch.equal(prior.at(3.0)(z), DeterministicPrior(space, power=3.0, weights=[0.2, 0.7])(z))
+    assert float(prior.power) == 10.0
+    with pytest.raises(ValueError, match="learns its power"):
+        DeterministicPrior(space, normalised=True, scale="none", learn_power=True).at(2.0)

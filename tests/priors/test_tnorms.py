@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from dssl.logic.formula import And, Compare, Count, Formula, Iff, Implies, In, Is, Not, Or, Truth, Xor
-from dssl.logic.language import Rule
+from dssl.logic.language.formula import And, Compare, Count, Formula, Iff, Implies, In, Is, Not, Or, Truth, Xor
+from dssl.logic.language.parser import Rule
 from dssl.logic.space import LabelSpace
 from dssl.priors import ExclusivityPrior
 from dssl.priors.tnorms import TNormPrior

@@ -94,6 +94,14 @@ def test_weighted_labels_against_enumeration(space):
         label, weight = table.mpe(*literals)
         assert weight.item() == pytest.approx(scores.max(), rel=1e-6)
         assert label.tolist() == rows[scores.argmax()].tolist()
+        labels, weights = table.top_k(*literals, 30)
+        order = np.argsort(-scores, kind="stable")[: int((scores > -math.inf).sum())]
+        np.testing.assert_allclose(weights[: len(order)], scores[order], rtol=1e-6)
+        assert labels[: len(order)].tolist() == rows[order].tolist()
+        assert bool((weights[len(order) :] == -math.inf).all())
+        assert not labels[len(order) :].any()
+        raised = oracle.log_sum(scores + 2 * np.log(pi.astype(float)))
+        assert table.log_wmc(*literals, power=3.0).item() == pytest.approx(raised, rel=1e-6)
         drawn = table.sample(*literals, 4000, torch.Generator().manual_seed(0)).double().mean(0)
         assert (drawn - table.marginals(*literals)).abs().max() < 0.05
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from dssl.logic.space import LabelSpace
-from dssl.training.consistency import Consistency, Look
 from dssl.training.objective import Objective
+from dssl.training.terms.consistency import Consistency, Look
 
 
 class Peek(Consistency):

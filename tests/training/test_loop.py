@@ -19,13 +19,13 @@ import torch
 from torch import nn
 
 from dssl import LabelSpace
+from dssl.data.rows import ArrayData, Batch, Data
 from dssl.errors import DataError
 from dssl.priors import DeterministicPrior
-from dssl.training.consistency import Consistency, Look
-from dssl.training.data import ArrayData, Batch, Data
 from dssl.training.loop import Settings, train
 from dssl.training.networks import make_network
 from dssl.training.objective import Objective
+from dssl.training.terms.consistency import Consistency, Look
 from training.tiny_runs import (
     TINY,
     TinyLoss,
@@ -41,7 +41,7 @@ from training.tiny_runs import (
 # ---- what it learns ----
 
 
-def test_labels_are_learnt_and_every_evaluation_leaves_a_row() -> None:
+def test_labels_are_learned_and_every_evaluation_leaves_a_row() -> None:
     space = LabelSpace.classes(["a", "b", "c"])
     data = tiny_data(300, 60)
     network = make_network("mlp", data.batch([0]).x, 3, seed=0)
@@ -362,7 +362,7 @@ def test_consistency_terms_go_on_where_a_killed_run_ended(tmp_path: Path) -> Non
     assert same_weights(ours, theirs)
     state = ours.state_dict()
     assert int(state["consistency.temporal_ensembling.visits"].min()) > 0
-    assert int(state["consistency.mean_teacher.teacher.updates"]) == 60
+    assert int(state["consistency.mean_teacher.teacher._extra_state"]) == 60
     without = train(tiny_network(), every_term(random=False), tiny_data(), TINY, validate=fit)
     assert not same_weights(without.network, whole.network)
 
@@ -483,3 +483,30 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path: Path) -> Non
         resumed = tiny_run(tmp_path)
     assert "is damaged" in str(caught[0].message)
     assert same_weights(resumed.network, tiny_run().network)
+
+
+# ---- runs that go on ----
+
+
+def test_a_run_in_parts_is_the_run() -> None:
+    """Weights, averages and the optimiser's state are carried over: constant rate, all rows in every step."""
+    data, network, parts = tiny_data(), tiny_network(), tiny_network()
+    how = replace(TINY, schedule="constant", labelled_batch=99, unlabelled_batch=99, steps=24)
+    whole = train(network, TinyObjective(), data, how)
+    carry, objective = None, TinyObjective()
+    for steps in (5, 1, 10, 8):
+        found = train(parts, objective, data, replace(how, steps=steps), carry=carry)
+        carry = found.carry
+    assert found.carry.steps == 24
+    for name, tensor in whole.network.state_dict().items():
+        torch.testing.assert_close(tensor, found.network.state_dict()[name], rtol=1e-6, atol=1e-7)
+
+
+def test_without_what_is_carried_it_is_another_run() -> None:
+    """The twin."""
+    data, network, parts = tiny_data(), tiny_network(), tiny_network()
+    how = replace(TINY, schedule="constant", labelled_batch=99, unlabelled_batch=99, steps=24)
+    whole, objective = train(network, TinyObjective(), data, how), TinyObjective()
+    for steps in (5, 19):
+        found = train(parts, objective, data, replace(how, steps=steps))
+    assert not same_weights(whole.network, found.network)

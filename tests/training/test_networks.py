@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from dssl.data.rows import ArrayData
 from dssl.errors import DataError
-from dssl.training.data import ArrayData
 from dssl.training.networks import Standardise, fit_inputs, make_network
 
 SHAPES = {"linear": (5,), "mlp": (5,), "cnn": (1, 8, 8), "wrn-28-2": (3, 16, 16)}
@@ -134,7 +134,7 @@ class Listed(nn.Linear):
         ("cnn", (4,), "wants images"),
         ("wrn-28-2", (3, 4), "wants images"),
         (nn.ReLU(), (4,), "End it in an nn.Linear"),
-        (nn.Sequential(nn.Linear(4, 6), nn.Unflatten(1, (2, 3))), (4,), r"into \(1, 2, 3\)"),
+        (nn.Sequential(nn.Linear(4, 6), nn.Unflatten(1, (2, 3))), (4,), r"into \(2, 3\)"),
         (Reversed(), (4,), "is not the layer that makes its outputs"),
         (Listed(4, 3), (4,), "returns list"),
     ],

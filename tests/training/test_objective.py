@@ -10,15 +10,17 @@ import pytest
 import torch
 
 import oracle
+from dssl.data.rows import ArrayData
 from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
-from dssl.priors import DeterministicPrior, EntropyPrior
-from dssl.training.augmentation import Augmentation
-from dssl.training.consistency import VAT, Consistency, Look, MeanTeacher
-from dssl.training.data import ArrayData
-from dssl.training.matching import FixMatch
-from dssl.training.objective import Alignment, Objective, as_columns, collapse, linear_ramp, sigmoid_ramp
-from priors.cases import SPACES, evidence_of, logits_of
+from dssl.priors import DeterministicPrior, EntropyPrior, PseudoLabelPrior
+from dssl.priors.mixture import Mixture
+from dssl.training.balance import collapse
+from dssl.training.objective import Objective, linear_ramp, sigmoid_ramp
+from dssl.training.terms.augmentation import Augmentation
+from dssl.training.terms.consistency import VAT, Consistency, Look, MeanTeacher
+from dssl.training.terms.matching import FixMatch
+from priors.cases import SPACES, evidence_of, logits_of, make
 
 NAN = math.nan
 CLASSES = LabelSpace.classes(["cat", "dog", "trout"])
@@ -38,6 +40,14 @@ def observed(space: LabelSpace, z: torch.Tensor, known: torch.Tensor, rules: boo
     ]
     whole = [np.concatenate(x) for x in ((pos, soft[0]), (neg, soft[1]))]
     return oracle.log_wmc(rows, *seen) - oracle.log_wmc(rows, *whole)
+
+
+def _complete(space: LabelSpace, known: torch.Tensor) -> bool:
+    """Whether one value of each variable is left."""
+    return all(
+        not known[start].isnan() if v.binary else int((known[start:stop] != 0).sum()) == 1 or 1.0 in known[start:stop]
+        for v, (start, stop) in zip(space.variables, space.spans)
+    )
 
 
 # ---- the likelihood ----
@@ -137,7 +147,8 @@ def test_who_gets_which_prior():
     z, y = logits_of(space, 9), labels_of_all_kinds(space, 9)
     complete = ~y.isnan().any(-1)
     loss = Objective(space, prior, prior_weight=0.5, labelled_prior_weight=0.25)(z, y)
-    expected = -(0.5 * prior(z, y)[~complete].sum() + 0.25 * prior(z)[complete].sum()) / 9
+    open_ = (prior(z, y) - Objective(space, None).log_likelihood(z, y))[~complete]  # what is known counts once
+    expected = -(0.5 * open_.sum() + 0.25 * prior(z)[complete].sum()) / 9
     torch.testing.assert_close(loss.parts["prior"] + loss.parts["labelled_prior"], expected)
     assert set(Objective(space, prior)(z, y).parts) == {"supervised", "prior"}
     assert set(Objective(space, None)(z, y).parts) == {"supervised"}
@@ -164,6 +175,44 @@ def test_rules_with_full_supervision():
     torch.testing.assert_close(given, plain + broken)
     with pytest.raises(DataError, match="no valid label"):
         Objective(space, None, constrained=True)(z, torch.ones(4, 2))
+
+
+@pytest.mark.parametrize("prior", [DeterministicPrior, EntropyPrior, PseudoLabelPrior])
+def test_what_is_observed_is_not_counted_again_by_the_prior(prior):
+    """Without rules the prior of a partly labelled row is that of its other variables (MATH §1)."""
+    space, rest = SPACES["mix"], LabelSpace.of([v for v in SPACES["mix"].variables if v.name not in ("legs", "a")])
+    z = logits_of(space, 5).requires_grad_()
+    y = torch.full((5, space.width), NAN)
+    (legs, _), (start, stop) = (space.spans[[v.name for v in space.variables].index(name)] for name in ("legs", "a"))
+    y[:, legs], y[:, start:stop] = 1.0, torch.tensor([0.0, 1.0, 0.0])
+    other = [c for c in range(space.width) if c != legs and not start <= c < stop]
+    loss = Objective(space, prior(space))(z, y).parts["prior"]
+    torch.testing.assert_close(loss, -prior(rest)(z[:, other]).mean())
+    (gradient,) = torch.autograd.grad(loss, z)
+    assert float(gradient[:, [legs, *range(start, stop)]].abs().max()) == 0
+    assert float(gradient[:, other].abs().max()) > 0
+
+
+def test_candidates_share_what_is_theirs():
+    z = logits_of(CLASSES, 4)
+    y = torch.tensor([[NAN, 0.0, NAN]] * 4)
+    found = Objective(CLASSES, DeterministicPrior(CLASSES))(z, y).parts["prior"]
+    two = LabelSpace.classes(["cat", "trout"])
+    torch.testing.assert_close(found, -DeterministicPrior(two)(z[:, [0, 2]]).mean())
+
+
+@every_space
+def test_the_prior_of_partial_rows_against_enumeration(space):
+    """log q(θ, y) / T − log p(y | θ), with rules or without: log q of θ given what is observed."""
+    s, z, known = SPACES[space], logits_of(SPACES[space], 8), evidence_of(SPACES[space], 8)
+    prior = DeterministicPrior(s, 3.0)
+    rows = ~known.isnan().all(-1)
+    objective = Objective(s, prior, mean="terms")
+    for i in rows.nonzero().flatten().tolist():
+        parts = objective(z[i : i + 1], known[i : i + 1]).logs()
+        expected = float(prior(z[i : i + 1], known[i : i + 1])) - observed(s, z[i], known[i], rules=False)
+        complete = bool(_complete(s, known[i]))
+        assert parts["prior"] == pytest.approx(0 if complete else -expected, rel=1e-6, abs=1e-9)
 
 
 def test_partial_labels_that_contradict_the_rules_are_named():
@@ -202,30 +251,6 @@ def test_it_learns_from_unlabelled_rows():
     assert accuracy["prior"] > 0.98
 
 
-# ---- forms of labels ----
-
-
-def test_labels_as_classes_indices_and_columns():
-    z = torch.zeros(3, 3)
-    columns = torch.tensor([[1.0, 0.0, 0.0], [NAN] * 3, [0.0, 0.0, 1.0]])
-    for y in ([0, -1, 2], np.array([0, -1, 2]), torch.tensor([0.0, NAN, 2.0]), [[0], [-1], [2]], columns):
-        torch.testing.assert_close(as_columns(CLASSES, y, z), columns, equal_nan=True)
-    space = SPACES["mix"]
-    records = [{"legs": 1, "a": "z", "fins": None, "b": "u", "c": None}]
-    encoded = torch.from_numpy(space.encode(records))
-    found = as_columns(space, [[1, 2, -1, 0, -1]], torch.zeros(1, space.width))
-    torch.testing.assert_close(found, encoded, equal_nan=True)
-    sequences = torch.tensor([[0, -1], [2, 1], [1, 1]])  # of two rows each
-    found = as_columns(CLASSES, sequences, torch.zeros(3, 2, 3))
-    torch.testing.assert_close(found[:, 0], as_columns(CLASSES, sequences[:, 0], z), equal_nan=True)
-    torch.testing.assert_close(found[:, 1], as_columns(CLASSES, sequences[:, 1], z), equal_nan=True)
-    found = as_columns(space, [[[1, 2, -1, 0, -1]] * 2] * 3, torch.zeros(3, 2, space.width))
-    torch.testing.assert_close(found, encoded.expand(3, 2, -1), equal_nan=True)
-    for y, message in (([0, 1], "do not fit"), ([0, 3, 4], "3 values, and an index is 3"), ([0, 1, -2], "index is -2")):
-        with pytest.raises(DataError, match=message):
-            as_columns(CLASSES, y, z)
-
-
 # ---- ramps, state ----
 
 
@@ -252,49 +277,29 @@ def test_misfits_are_refused():
     assert half.total.dtype == torch.float32
 
 
-def test_state_dict_keeps_the_prior_and_the_alignment():
+def test_state_dict_keeps_the_prior_and_the_balance():
     prior = DeterministicPrior(CLASSES, 3.0)
-    objective = Objective(CLASSES, prior, align=Alignment(CLASSES, [0.2, 0.3, 0.5], momentum=0.5))
-    objective(logits_of(CLASSES, 4), torch.full((4,), -1))
-    other = Objective(CLASSES, DeterministicPrior(CLASSES), align=Alignment(CLASSES, [1, 1, 1]))
+    objective = Objective(CLASSES, prior, balance=1.0)
+    objective(logits_of(CLASSES, 4), torch.tensor([0, 1, -1, -1]))
+    other = Objective(CLASSES, DeterministicPrior(CLASSES), balance=1.0, frequencies=[1, 1, 1])
     other.load_state_dict(objective.state_dict())
     assert other.prior.power.item() == 3.0
-    torch.testing.assert_close(other.align.mean, objective.align.mean)
-    assert not torch.allclose(objective.align.mean, objective.align.target)
+    torch.testing.assert_close(other.balance.mean, objective.balance.mean)
+    torch.testing.assert_close(other.balance.target, objective.balance.target)
+    assert not torch.allclose(objective.balance.mean, objective.balance.target)
 
 
 # ---- against collapse ----
 
 
-@pytest.mark.parametrize("space", ["classes", "binaries", "mix"])
-def test_alignment_multiplies_by_target_over_running_mean(space):
-    s = SPACES[space]
-    target = torch.linspace(0.2, 0.8, s.width)
-    align = Alignment(s, target, momentum=0.0)
-    z = logits_of(s, 50).float()
-    torch.testing.assert_close(align.eval()(z), z, rtol=1e-5, atol=1e-5)  # the running mean starts at the target
-    align.train()(z)  # with momentum 0 the mean is now that of the batch
-    moved = align.eval()(z)
-    for variable, (start, stop) in zip(s.variables, s.spans):
-        if variable.binary:
-            theta, aligned = z[:, start].sigmoid(), moved[:, start].sigmoid()
-            odds = theta / (1 - theta) * target[start] / (1 - target[start]) / (theta.mean() / (1 - theta.mean()))
-            torch.testing.assert_close(aligned / (1 - aligned), odds, rtol=1e-3, atol=1e-4)
-        else:
-            theta = z[:, start:stop].softmax(-1)
-            expected = theta * target[start:stop] / target[start:stop].sum() / theta.mean(0)
-            expected = expected / expected.sum(-1, keepdim=True)
-            torch.testing.assert_close(moved[:, start:stop].softmax(-1), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_alignment_keeps_predictions_from_collapsing():
+def test_balance_keeps_predictions_from_collapsing():
     start = logits_of(CLASSES, 90, scale=0.5).float() + torch.tensor([1.0, 0.0, 0.0])
     y = torch.full((90,), -1)
     labels = torch.eye(3)
     share = {}
-    for name, align in (("plain", None), ("aligned", Alignment(CLASSES, [1, 1, 1], momentum=0.5))):
+    for name, balance in (("plain", 0.0), ("balanced", 90.0)):
         z = start.clone().requires_grad_()
-        objective = Objective(CLASSES, DeterministicPrior(CLASSES), prior_weight=90, align=align)
+        objective = Objective(CLASSES, DeterministicPrior(CLASSES, 10.0), 90, balance=balance, frequencies=[1, 1, 1])
         optimiser = torch.optim.SGD([z], lr=0.2)
         for _ in range(200):
             optimiser.zero_grad()
@@ -302,39 +307,99 @@ def test_alignment_keeps_predictions_from_collapsing():
             optimiser.step()
         share[name] = collapse(CLASSES, z, labels).share
     assert share["plain"] < 0.7
-    assert share["aligned"] > 0.8
+    assert share["balanced"] > 0.8
 
 
-@pytest.mark.parametrize("options", [{}, {"momentum": 0.4}])
-def test_the_running_mean_and_the_target_move_by_what_momentum_leaves(options):
-    space = SPACES["mix"]
-    given, kept = torch.linspace(0.2, 0.8, space.width), options.get("momentum", 0.99)
-    align = Alignment(space, given, **options)
-    start, z = align.target.clone(), logits_of(space, 6).float()
-    y = torch.from_numpy(space.encode([{"legs": 1, "a": "x", "fins": 0, "b": "v", "c": "r"}] * 2)).float()
-    theta = torch.cat([v.softmax(-1).flatten(-2) for v in align.blocks.logits(z)], -1).mean(0)
-    seen = torch.cat([a.flatten(-2) for a in align.blocks.allowed(y)], -1)[0].float()
-    assert seen.sum() == len(space.variables)
-    align.move(z)
-    torch.testing.assert_close(align.mean, kept * start + (1 - kept) * theta)
-    assert torch.equal(align.target, start)
-    align.move_target(y)
-    torch.testing.assert_close(align.target, kept * start + (1 - kept) * seen)
-    before = align.mean.clone()
-    for nothing in (z[:0], y[:0]):
-        align.move(nothing)
-        align.move_target(nothing)
-    assert torch.equal(align.mean, before)
-    assert align.target.isfinite().all()
+# ---- components ----
 
 
-def test_collapse_by_variable():
-    space = SPACES["mix"]
-    labels = torch.from_numpy(space.encode([{"legs": i % 2, "a": "xyz"[i % 3], "b": "u"} for i in range(6)]))
-    found = collapse(space, torch.zeros(4, space.width), labels)
-    expected = [math.log(len(v.values)) for v in space.variables]
-    np.testing.assert_allclose(found.predicted, expected, rtol=1e-6)
-    np.testing.assert_allclose(found.labelled, [math.log(2), math.log(3), 0, 0, 0], atol=1e-6)
+def mixed(space, rows, components, seed=0):
+    return logits_of(space, rows * components, seed=seed).reshape(rows, -1), torch.randn(
+        rows, components, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
+    )
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_the_likelihood_of_components_is_that_of_their_mixture(constrained):
+    space = SPACES["rules and soft rules"]
+    z = torch.cat(mixed(space, 4, 3), 1)
+    y = evidence_of(space, 4, seed=2)
+    loss = Objective(space, None, constrained=constrained, components=3)(z, y)
+    expected = Mixture(z, space).log_prob(y, rules=constrained)
+    torch.testing.assert_close(loss.total, -expected.sum() / 4)
+
+
+@pytest.mark.parametrize("name", ["deterministic", "entropy, semantic", "exclusivity", "pseudo-label"])
+@pytest.mark.parametrize("space", ["rules", "several categoricals"])
+def test_the_prior_of_components_bounds_that_of_their_mixture(name, space):
+    """log q of the joint distribution over all labels, valid or not, which enumeration adds up."""
+    space, power = SPACES[space], float(DeterministicPrior(CLASSES).power)
+    log_q = {
+        "deterministic": lambda p, valid: math.log((p[valid] ** power).sum()) / power,
+        "pseudo-label": lambda p, valid: math.log(p[valid].max()),
+        "exclusivity": lambda p, valid: math.log(p[valid].sum()),
+        "entropy, semantic": lambda p, valid: (
+            math.log(p[valid].sum()) + (p[valid] / p[valid].sum() * np.log(p[valid] / p[valid].sum())).sum()
+        ),
+    }[name]
+    if name == "exclusivity" and not space.rules:
+        pytest.skip("without rules it is about the values of one variable, not about labels")
+    records = [space.encode([record])[0] for record in oracle.records(space.variables)]
+    allowed = oracle.valid_columns(space.constraints)[:, : space.width].tolist()
+    valid = np.array([(row == 1).tolist() in allowed for row in records])
+    logits, weights = mixed(space, 6, 3)
+    objective = Objective(space, make(name, space), components=3)
+    found = objective(torch.cat([logits, weights], 1), torch.full((6, space.width), math.nan)).parts["prior"]
+    total = 0.0
+    for row, w in zip(logits.reshape(6, 3, -1), weights.softmax(-1)):
+        p = sum(
+            float(share)
+            * np.exp(oracle.log_weights(np.array(records) == 1, *oracle.log_literals(space.variables, one)))
+            for share, one in zip(w, row)
+        )
+        total += log_q(p, valid)
+    assert float(found) > -total / 6  # a loss is minus log q
+
+
+def test_the_prior_of_one_sure_component_is_its_own():
+    space = SPACES["rules"]
+    logits, weights = mixed(space, 4, 3)
+    weights = torch.tensor([1e4, -1e4, 0.0], dtype=torch.float64).expand(4, 3)
+    y = evidence_of(space, 4, seed=2)
+    prior = DeterministicPrior(space).double()
+    several = Objective(space, prior, components=3)(torch.cat([logits, weights], 1), y)
+    alone = Objective(space, prior)(logits[:, : space.width], y)
+    for name in ("supervised", "prior"):
+        torch.testing.assert_close(several.parts[name], alone.parts[name])
+
+
+@pytest.mark.parametrize("space", ["rules", "mix"])
+def test_gradients_of_components(space):
+    space = SPACES[space]
+    y = evidence_of(space, 4, seed=2)
+    y[2:] = math.nan
+    prior = DeterministicPrior(space).double()
+    objective = Objective(space, prior, constrained=True, balance=1.0, components=2, mean="terms").double().eval()
+    z = torch.cat(mixed(space, 4, 2), 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: objective(z, y).total, (z,))
+    extreme = (1e4 * z.detach().sign()).requires_grad_()
+    loss = objective(extreme, y)
+    loss.backward()
+    assert bool(loss.total.isfinite())
+    assert bool(extreme.grad.isfinite().all())
+
+
+def test_components_and_consistency_do_not_go_together():
+    with pytest.raises(ValueError, match=r"vat: consistency terms compare .* and there are 2\nLeave out"):
+        Objective(CLASSES, None, consistency=VAT(), components=2)
+    with pytest.raises(ValueError, match="components=0: a model has at least one"):
+        Objective(CLASSES, None, components=0)
+    former: dict[str, Any] = {"align": True}
+    with pytest.raises(TypeError, match="Objective has no parameter 'align' any more\nWrite balance="):
+        Objective(CLASSES, None, **former)
+    assert Objective(CLASSES, DeterministicPrior(power=3.0)).prior.space == CLASSES
+    with pytest.raises(DataError, match=r"must have \(batch, 8\)"):
+        Objective(CLASSES, None, components=2)(torch.zeros(2, 3), torch.tensor([0, 1]))
 
 
 # ---- consistency ----
@@ -393,9 +458,9 @@ def test_what_consistency_needs_is_asked_for():
         objective(z, y, x=torch.zeros(3, 1), network=torch.nn.Identity())
     wrong = Given([1.0, 2.0])
     wrong.forward = lambda look: torch.zeros(3)  # type: ignore[method-assign]
-    with pytest.raises(ValueError, match=r"'given' gave a loss of shape \(3,\)\nGive one a row: \(2,\)"):
+    with pytest.raises(ValueError, match=r"'given' gave a loss of shape \(3,\)\nGive one for each row: \(2,\)"):
         Objective(CLASSES, None, consistency=wrong)(z, y, x=z, network=torch.nn.Identity())
-    with pytest.raises(ValueError, match="'vat' is no consistency term"):
+    with pytest.raises(ValueError, match="'vat' is not a consistency term"):
         Objective(CLASSES, None, consistency="vat")  # type: ignore[arg-type]
 
 
@@ -442,36 +507,58 @@ def test_views_and_terms_are_told_of_the_data():
 def test_rules_are_compiled_once_for_all_batches():
     animals = SPACES["rules and soft rules"]
     z, y = torch.zeros(2, animals.width), torch.full((2, animals.width), NAN)
-    objective = Objective(animals, None, consistency=FixMatch())
+    objective = Objective(animals, None, consistency=FixMatch(), augment=lambda x: x)
     objective(z, y, x=z, network=torch.nn.Identity())
-    guide = objective._guide
+    given_rules = objective._given_rules
     objective(z, y, x=z, network=torch.nn.Identity())
-    assert objective._guide is guide is not None
-    constrained = Objective(animals, None, consistency=FixMatch(), constrained=True)
-    constrained(z, y, x=z, network=torch.nn.Identity())
-    assert constrained._guide is constrained.circuit
-    plain = Objective(CLASSES, None, consistency=FixMatch())
+    assert objective._given_rules is given_rules
+    assert given_rules.circuit is not None
+    plain = Objective(CLASSES, None, consistency=FixMatch(), augment=lambda x: x)
     plain(z[:, :3], y[:, :3], x=z, network=torch.nn.Linear(animals.width, 3))
-    assert plain._guide is None
+    assert plain._given_rules.circuit is None
 
 
 def test_rules_are_compiled_only_for_terms_that_ask():
     animals = SPACES["rules and soft rules"]
     z, y = torch.zeros(2, animals.width), torch.full((2, animals.width), NAN)
     for term, asks in ((VAT(), False), (FixMatch(), True)):
-        objective = Objective(animals, None, consistency=term)
+        objective = Objective(animals, None, consistency=term, augment=lambda x: x)
         objective(z, y, x=z, network=torch.nn.Identity())
-        assert (objective._guide is not None) == asks
+        assert ("_given_rules" in vars(objective)) == asks
 
 
 def test_terms_move_and_are_saved_with_the_objective():
     network = torch.nn.Linear(2, 3)
     x, y = torch.zeros(4, 2), torch.full((4,), -1)
-    objective = Objective(CLASSES, None, consistency=[MeanTeacher(), FixMatch(align=True)])
+    objective = Objective(CLASSES, None, consistency=[MeanTeacher(), FixMatch(align=True)], augment=lambda x: x)
     for _ in range(3):
         objective(network(x), y, x=x, network=network)
-    fresh = Objective(CLASSES, None, consistency=[MeanTeacher(), FixMatch(align=True)])
+    fresh = Objective(CLASSES, None, consistency=[MeanTeacher(), FixMatch(align=True)], augment=lambda x: x)
     fresh.prepare(network, ArrayData(x, torch.full((4, 3), NAN)))
     fresh.load_state_dict(objective.state_dict())
-    assert int(fresh.state_dict()["consistency.mean_teacher.teacher.updates"]) == 3
+    assert int(fresh.state_dict()["consistency.mean_teacher.teacher._extra_state"]) == 3
     assert not [p for p in objective.parameters() if p.requires_grad]
+
+
+def test_the_power_of_a_prior_rises_with_the_ramp() -> None:
+    """At step 0 T is 1, where the prior without rules asks for nothing; the prior itself stays as it was given."""
+    space = LabelSpace("a, b\na | b")
+    prior = DeterministicPrior(space, power=5.0)
+    z, y = torch.tensor([[0.5, -1.0]]), torch.full((1, 2), torch.nan)
+    ramp = lambda step: 0.5 + step / 20  # noqa: E731
+    rising = Objective(space, prior, ramp=ramp, rising=True)
+    for step, power in ((0, 3.0), (5, 4.0), (10, 5.0)):
+        expected = -ramp(step) * DeterministicPrior(space, power=power)(z).item()
+        assert rising(z, y, step=step).parts["prior"].item() == pytest.approx(expected)
+    assert float(prior.power) == 5.0
+    steady = Objective(space, prior, ramp=ramp)
+    assert steady(z, y, step=0).parts["prior"].item() == pytest.approx(-0.5 * prior(z).item())
+
+
+def test_a_circuit_of_another_source_answers_for_the_rules() -> None:
+    """A space without rules, and a circuit that knows some: the likelihood is that of the circuit's labels."""
+    free, ruled = LabelSpace("a, b, c"), LabelSpace("a, b, c\nexactly_one(a, b, c)")
+    z, y = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.eye(3).repeat(2, 1)
+    given = Objective(free, None, constrained=True, circuit=ruled.compile()).log_likelihood(z, y)
+    torch.testing.assert_close(given, Objective(ruled, None, constrained=True).log_likelihood(z, y))
+    assert not torch.allclose(given, Objective(free, None, constrained=True).log_likelihood(z, y))

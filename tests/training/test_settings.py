@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -46,10 +47,6 @@ def test_schedules_follow_their_formulas() -> None:
     assert Settings(schedule="constant", lr=3.0).learning_rate(999) == 3.0
 
 
-def test_averages_forget_the_initial_weights_first() -> None:
-    assert [Settings(ema=0.9).averaging(s) for s in (0, 8, 1000)] == pytest.approx([0.1, 0.5, 0.9])
-
-
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_weights_decay_but_those_of_the_objective_do_not(name: str) -> None:
     network, other = nn.Linear(2, 2), nn.Parameter(torch.ones(1))
@@ -67,3 +64,10 @@ def test_a_network_without_weights_cannot_be_trained() -> None:
 def test_what_does_not_change_the_weights_is_not_part_of_the_identity() -> None:
     assert Settings(progress=True, log="a.csv", devices=2).identity() == Settings().identity()
     assert Settings(lr=0.5).identity() != Settings().identity()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """A search over np.arange gives them."""
+    settings = Settings(steps=np.int64(4), labelled_batch=np.int32(8), lr=np.float32(0.01), ema=np.float32(0.5))
+    assert (settings.steps, settings.labelled_batch, settings.ema) == (4, 8, 0.5)
+    assert all(type(value) in (int, float, str, bool, type(None)) for value in vars(settings).values())

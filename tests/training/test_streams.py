@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dssl.data.rows import ArrayData
 from dssl.errors import DataError
-from dssl.training.data import ArrayData
-from dssl.training.streams import Stream, Streams, batches
+from dssl.training.processes import Ranks
+from dssl.training.streams import (
+    Stream,
+    Streams,
+    batches,
+    own_randomness,
+    randomness,
+    seed_torch,
+    set_randomness,
+)
 from training.tiny_runs import tiny_data
 
 
@@ -60,3 +72,31 @@ def test_batches_come_in_order_however_far_ahead_they_are_fetched(ahead: int) ->
     assert [b.x.tolist() for b in got] == [data.batch(streams.at(s)[2:7]).x.tolist() for s in (2, 3, 4)]
     assert [b.rows.tolist() for b in got if b.rows is not None] == [streams.at(s)[2:7].tolist() for s in (2, 3, 4)]
     assert list(batches(data, streams, 5, 5, slice(0, 1))) == []
+
+
+# ---- random numbers ----
+
+
+def test_draws_depend_on_seed_step_and_rank_alone() -> None:
+    drawn = {}
+    with torch.random.fork_rng(devices=[]):
+        for seed, step, rank in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)):
+            torch.rand(3)
+            seed_torch(seed, step, Ranks(rank, 2))
+            found = drawn.setdefault((seed, step, rank), torch.rand(4))
+            seed_torch(seed, step, Ranks(rank, 2))
+            assert torch.equal(found, torch.rand(4))
+    assert len({tuple(found.tolist()) for found in drawn.values()}) == 4
+
+
+def test_the_caller_s_generators_are_as_before() -> None:
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[union-attr] # noqa: NPY002
+    with own_randomness(3, 0):
+        torch.rand(3), random.random(), np.random.rand()  # noqa: NPY002
+        state = randomness()
+        one = random.random(), np.random.rand()  # noqa: NPY002
+        set_randomness(state)
+        assert (random.random(), np.random.rand()) == one  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+    assert np.random.get_state()[1].tolist() == before[2]  # type: ignore[union-attr] # noqa: NPY002

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from dssl import DeterministicPrior, LabelSpace
-from dssl.training.augmentation import Noise
-from dssl.training.consistency import VAT, MeanTeacher, TemporalEnsembling
-from dssl.training.data import ArrayData
+from dssl.data.rows import ArrayData
 from dssl.training.loop import History, Settings, train
-from dssl.training.matching import FixMatch, ReMixMatch
 from dssl.training.networks import make_network
 from dssl.training.objective import Objective
+from dssl.training.terms.augmentation import Noise
+from dssl.training.terms.consistency import VAT, MeanTeacher, TemporalEnsembling
+from dssl.training.terms.matching import FixMatch, ReMixMatch
 
 FEATURES, WIDTH = 6, 3
 

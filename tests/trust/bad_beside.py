@@ -14,11 +14,11 @@ import safetensors.torch
 import torch
 
 import dssl
-from dssl.app.preprocessing import Preprocessing
 from dssl.app.summary import Summary
+from dssl.data.preprocessing import Preprocessing
 from dssl.errors import DataError
 from dssl.priors.learned import LearnedPrior
-from dssl.training import checkpoint
+from dssl.training import checkpoints
 from trust import right
 from trust.bad import Bad, Content, deep, put
 
@@ -84,7 +84,7 @@ BESIDE = [
     preprocessing(
         "a later version",
         lambda s: s.update(version=99),
-        "was written by another or a newer dssl … Upgrade dssl, or fit anew.",
+        "was written by another program or a newer dssl … Upgrade dssl, or fit again.",
     ),
     preprocessing(
         "a version that is a text",
@@ -99,7 +99,7 @@ BESIDE = [
     preprocessing(
         "a column that is a number",
         lambda s: s.update(columns=[7]),
-        "is damaged: 'int' object is not a mapping … Fetch an intact copy of the run, or fit",
+        "is damaged: a column, or its vocabulary, is 7 … Fetch an intact copy of the run, or fit",
     ),
     preprocessing(
         "a column of a strange kind",
@@ -127,24 +127,24 @@ BESIDE = [
         "is damaged: Column.__init__() got an unexpected keyword … Fetch an intact copy of the run, or fit",
     ),
     preprocessing(
-        "images of two sizes",
-        lambda s: s.update(image=[1, 2]),
-        "is damaged: images have no shape (1, 2) … Fetch an intact copy of the run, or fit",
+        "images of five sizes",
+        lambda s: s.update(image=[1, 2, 3, 4, 5]),
+        "is damaged: images cannot have the shape (1, 2, 3, 4, 5) … Fetch an intact copy of the run, or fit",
     ),
     preprocessing(
         "images of negative size",
         lambda s: s.update(image=[3, -2, 2]),
-        "is damaged: images have no shape (3, -2, 2) … Fetch an intact copy of the run, or fit",
+        "is damaged: images cannot have the shape (3, -2, 2) … Fetch an intact copy of the run, or fit",
     ),
     preprocessing(
         "labels that are numbers",
         lambda s: s.update(labels=[1]),
-        "is damaged: names of labels, or of rows, are no texts … Fetch an intact copy of the run, or fit",
+        "is damaged: names of labels, or of rows, are not text … Fetch an intact copy of the run, or fit",
     ),
     preprocessing(
         "a name of rows that is a list",
         lambda s: s.update(id=["x"]),
-        "is damaged: names of labels, or of rows, are no texts … Fetch an intact copy of the run, or fit",
+        "is damaged: names of labels, or of rows, are not text … Fetch an intact copy of the run, or fit",
     ),
     file("summary", "not JSON", b"\xff", Summary.load, "is not JSON … Give the summary.json of a run."),
     file("summary", "nested deep", deep("[", "]"), Summary.load, "is not JSON … Give the summary.json of a run."),
@@ -153,49 +153,49 @@ BESIDE = [
         "a long version",
         json.dumps({"format": "dssl summary", "version": "9" * 5000}),
         Summary.load,
-        "has version … Update dssl, or write the summary anew.",
+        "has version … Update dssl, or write the summary again.",
     ),
     file(
         "summary",
         "no fields",
-        '{"format": "dssl summary", "version": 1}',
+        '{"format": "dssl summary", "version": 2}',
         Summary.load,
-        "is damaged: the file has no 'title … Write the summary anew.",
+        "is damaged: the file has no 'title … Write the summary again.",
     ),
-    file("checkpoint", "empty", b"", checkpoint.load, "the checkpoint … Remove it: the run goes on from the one"),
+    file("checkpoint", "empty", b"", checkpoints.load, "the checkpoint … Remove it: the run goes on from the one"),
     file(
         "checkpoint",
         "a pickle",
         pickle.dumps({"step": 1}),
-        checkpoint.load,
+        checkpoints.load,
         "the checkpoint … Remove it: the run goes on from the one",
     ),
     file(
         "checkpoint",
         "a header of 2^63 bytes",
         header(2**63, b"{}"),
-        checkpoint.load,
+        checkpoints.load,
         "the checkpoint … Remove it: the run goes on from the one",
     ),
     file(
         "checkpoint",
         "no state",
         lambda: step({"w": torch.ones(2)}, {"sha256": "0"}),
-        checkpoint.load,
+        checkpoints.load,
         "the checkpoint … Remove it: the run goes on from the one",
     ),
     file(
         "checkpoint",
         "a state that is a list",
         lambda: step({"w": torch.ones(2)}, {"state": "[1]", "sha256": "0"}),
-        checkpoint.load,
+        checkpoints.load,
         "the checkpoint … Remove it: the run goes on from the one",
     ),
     file(
         "checkpoint",
         "a state nested deep",
         lambda: step({"w": torch.ones(2)}, {"state": deep("[", "]"), "sha256": "0"}),
-        checkpoint.load,
+        checkpoints.load,
         "the checkpoint … Remove it: the run goes on from the one",
     ),
     file(

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 
 import dssl
+from dssl.errors import DataError
 from trust.bad import Bad, Content, both, deep, nothing, put
 
 SDD = "sdd 3\nL 0 0 1\nL 1 0 -1\nD 2 1 1 0 1\n"
 
 
 def nnf(name: str, content: Content, said: str) -> Bad:
-    return Bad(f"nnf: {name}", put("a.nnf", content), lambda f: dssl.Circuit.from_nnf(f / "a.nnf"), said, ValueError)
+    return Bad(f"nnf: {name}", put("a.nnf", content), lambda f: dssl.Circuit.from_nnf(f / "a.nnf"), said, DataError)
 
 
 def sdd(name: str, content: Content, said: str) -> Bad:
-    return Bad(f"sdd: {name}", put("a.sdd", content), lambda f: dssl.Circuit.from_sdd(f / "a.sdd"), said, ValueError)
+    return Bad(f"sdd: {name}", put("a.sdd", content), lambda f: dssl.Circuit.from_sdd(f / "a.sdd"), said, DataError)
 
 
 def vtree(name: str, content: Content, said: str) -> Bad:
@@ -32,7 +33,7 @@ def vtree(name: str, content: Content, said: str) -> Bad:
         both(put("a.sdd", SDD), put("a.vtree", content)),
         lambda f: dssl.Circuit.from_sdd(f / "a.sdd", f / "a.vtree"),
         said,
-        ValueError,
+        DataError,
     )
 
 
@@ -62,7 +63,7 @@ def saved(change: Callable[[dict[str, Any]], object]) -> Callable[[], bytes]:
 
 
 def circuit(name: str, content: Content, said: str) -> Bad:
-    return Bad(f"circuit: {name}", put("a.npz", content), lambda f: dssl.Circuit.load(f / "a.npz"), said, ValueError)
+    return Bad(f"circuit: {name}", put("a.npz", content), lambda f: dssl.Circuit.load(f / "a.npz"), said, DataError)
 
 
 def at(name: str, place: Any, value: Any) -> Callable[[], bytes]:
@@ -172,7 +173,7 @@ NNF = [
         nothing,
         lambda _: dssl.Circuit.from_nnf("nnf 1 0 3\nL 3\n", variables=2),
         "the text uses variable 3, but variables=2 … Raise it.",
-        ValueError,
+        DataError,
     ),
 ]
 SDDS = [
@@ -309,62 +310,62 @@ CIRCUITS = [
     circuit(
         "meta: a probability of 2",
         saved(lambda h: h["meta"].update(soft=[2.0])),
-        "is damaged: these arrays are no circuit: soft rules need … See the docstring of",
+        "is damaged: these arrays are not a circuit: soft rules need … See the docstring of",
     ),
     circuit(
         "meta: a probability of NaN",
         saved(lambda h: h["meta"].update(soft=[float("nan")])),
-        "is damaged: these arrays are no circuit: soft rules need … See the docstring of",
+        "is damaged: these arrays are not a circuit: soft rules need … See the docstring of",
     ),
     circuit(
         "a child after its parent",
         at("child", 0, 10**6),
-        "is damaged: these arrays are no circuit: children must come … See the docstring of",
+        "is damaged: these arrays are not a circuit: children must come … See the docstring of",
     ),
     circuit(
         "a negative child",
         at("child", 0, -5),
-        "is damaged: these arrays are no circuit: children must come … See the docstring of",
+        "is damaged: these arrays are not a circuit: children must come … See the docstring of",
     ),
     circuit(
         "a literal of no column",
         at("literal", 0, 2**31 - 1),
-        "is damaged: these arrays are no circuit: a literal names … See the docstring of",
+        "is damaged: these arrays are not a circuit: a literal names … See the docstring of",
     ),
     circuit(
         "the least literal",
         at("literal", 0, -(2**31)),
-        "is damaged: these arrays are no circuit: a literal names … See the docstring of",
+        "is damaged: these arrays are not a circuit: a literal names … See the docstring of",
     ),
     circuit(
         "a kind that is none",
         at("kind", -1, 77),
-        "is damaged: these arrays are no circuit: unknown kinds of … See the docstring of",
+        "is damaged: these arrays are not a circuit: unknown kinds of … See the docstring of",
     ),
     circuit(
         "children that overlap",
         at("ptr", 1, 10**12),
-        "is damaged: these arrays are no circuit: `ptr` must rise … See the docstring of",
+        "is damaged: these arrays are not a circuit: `ptr` must rise … See the docstring of",
     ),
     circuit(
         "children counted backwards",
         at("ptr", 0, -1),
-        "is damaged: these arrays are no circuit: `ptr` must rise … See the docstring of",
+        "is damaged: these arrays are not a circuit: `ptr` must rise … See the docstring of",
     ),
     circuit(
         "blocks that do not rise",
         at("starts", 1, 0),
-        "is damaged: these arrays are no circuit: `starts` must rise … See the docstring of",
+        "is damaged: these arrays are not a circuit: `starts` must rise … See the docstring of",
     ),
     circuit(
         "arrays in two dimensions",
         instead("kind", lambda a: a[:, None]),
-        "is damaged: these arrays are no circuit: `kind` has shape … See the docstring of",
+        "is damaged: these arrays are not a circuit: `kind` has shape … See the docstring of",
     ),
     circuit(
         "arrays without a dimension",
         instead("ptr", lambda a: np.array(3)),
-        "is damaged: these arrays are no circuit: `kind`, `literal` … See the docstring of",
+        "is damaged: these arrays are not a circuit: `ptr` has shape () … See the docstring of",
     ),
     circuit(
         "arrays of floats with NaN",
@@ -384,7 +385,7 @@ CIRCUITS = [
     circuit(
         "no nodes",
         saved(lambda h: h.update(kind=h["kind"][:0], literal=h["literal"][:0], ptr=h["ptr"][:1], child=h["child"][:0])),
-        "is damaged: these arrays are no circuit: `kind`, `literal` … See the docstring of",
+        "is damaged: these arrays are not a circuit: `kind`, `literal` … See the docstring of",
     ),
 ]
 
@@ -402,7 +403,7 @@ CASES = [
         "circuit: arrays of different lengths in Python",
         nothing,
         _arrays_of,
-        "these arrays are no circuit: `starts` ends at 6, but there … See the docstring of",
-        ValueError,
+        "these arrays are not a circuit: `starts` ends at 6, but there … See the docstring of",
+        DataError,
     ),
 ]

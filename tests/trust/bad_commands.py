@@ -59,11 +59,11 @@ FITS = [
         "d.csv': every label in column 'y' is a … Label rows of at least two classes.",
     ),
     data("no labels", "x,y\n1,\n2,\n", "the label column 'y' is empty … Label some rows, or leave it out of"),
-    data("no features", "y\na\nb\n", "d.csv' has no column to learn from besides y … Add columns of features."),
+    data("no features", "y\na\nb\n", "d.csv' has no column to learn from besides y … Add feature columns."),
     data(
         "constant features",
         "x,y\n1,a\n1,b\n",
-        "d.csv' has no column to learn from besides y … Add columns of features.",
+        "d.csv' has no column to learn from besides y … Add feature columns.",
     ),
     data(
         "infinity among numbers",
@@ -73,7 +73,7 @@ FITS = [
     data(
         "a word among numbers",
         ROWS * 1 + "4,a\n" * 30 + "four,a\n",
-        "d.csv', line 44: column 'x' holds numbers, but here 'four … Mend it, leave the cell empty if it is",
+        "d.csv', line 44: column 'x' holds numbers, but here 'four … Correct it, leave the cell empty if it is",
     ),
     data("two columns called alike", "x,x,y\n1,2,a\n", "d.csv' has two columns 'x … Rename one of them."),
     data(
@@ -85,33 +85,33 @@ FITS = [
     data(
         "a label of a million letters",
         "x,y\n1,a\n2,b\n3," + LONG + "\n",
-        "a.rules' speaks of legs, fins, and not of the label column … Call them alike, or name the labels:",
+        "a.rules' is about legs, fins, and not about the label column … Give them the same names, or name",
         "fit d.csv --label y --rules a.rules --out run",
     ),
     data("not text", b"x,y\n\xff\xfe,a\n", "d.csv' cannot be read: it is not UTF-8 text (byte 4) … Save it as UTF-8."),
     data(
         "labels outside the rules",
         "x,legs,fins\n1,7,0\n2,0,1\n",
-        "d.csv', line 2, column 'legs': 'legs' cannot be '7 … Allowed: 0, 1, true, false; empty for",
+        "d.csv', line 2, column 'legs': 'legs' cannot be '7 … Allowed: 0, 1, true, false, yes, no; empty for",
         "fit d.csv --rules a.rules --out run",
     ),
     data(
         "labels that break the rules",
         "x,legs,fins\n1,1,1\n2,0,1\n",
-        "d.csv': the labels of 1 of 2 rows break the rules … Correct these rows or rules; or say",
+        "d.csv': the labels of 1 of 2 rows break the rules … Correct these rows or rules; or give",
         "fit d.csv --rules a.rules --out run",
     ),
     Typed(
         "fit: a link in a circle",
         link("d.csv", "d.csv"),
         FIT,
-        "d.csv': No such file or directory … Check the path and its permissions.",
+        "d.csv': Too many levels of symbolic links … Check the path and its permissions.",
     ),
     Typed(
         "fit: a pipe",
         lambda f: os.mkfifo(f / "d.csv"),
         FIT,
-        "d.csv' is no regular file … Give CSV (.csv, .tsv), Parquet",
+        "d.csv' is not a regular file … Give CSV (.csv, .tsv), Parquet",
     ),
     Typed(
         "fit: a file where the run should go",
@@ -153,82 +153,93 @@ FITS = [
         "fit: damaged Parquet",
         put("d.parquet", b"PAR1junkPAR1"),
         "fit d.parquet --label y --out run",
-        "d.parquet' is no Parquet file: parquet: File out of … Check the file.",
+        "d.parquet' cannot be read as Parquet: parquet: File out of … Check the file.",
     ),
     Typed(
         "fit: an archive of nothing",
         put("d.npz", b"PK\x05\x06" + bytes(18)),
         "fit d.npz --label y --out run",
-        "d.npz' has no array X, but none … Save with savez(path, X=…, y=…).",
+        "d.npz' has no array X; its arrays: none … Save with savez(path, X=…, y=…).",
     ),
-    flag("--power -1", "The 'power' parameter of DSSLClassifier must be a float in … See dssl fit --help."),
-    flag("--power nan", "The 'power' parameter of DSSLClassifier must be a float in … See dssl fit --help."),
-    flag("--ramp 2", "The 'ramp' parameter of DSSLClassifier must be a float in … See dssl fit --help."),
+    flag("--power -1", "--power -1 is not above 0 … Give 2, say.", 2),
+    flag("--power nan", "--power nan is not above 0 … Give 2, say.", 2),
+    flag(
+        "--power 2 --prior entropy",
+        "--power belongs to the deterministic prior, not entropy … Leave out one of them.",
+        2,
+    ),
+    flag("--ramp 2", "objective={'ramp': 2.0}: it must be a share of training … See dssl fit --help."),
     flag("--learning-rate inf", "The 'learning_rate' parameter of DSSLClassifier must be a … See dssl fit --help."),
-    flag("--ema 1", "The 'ema' parameter of DSSLClassifier must be a float in … See dssl fit --help."),
-    flag("--labelled-batch 0", "The 'labelled_batch' parameter of DSSLClassifier must be an … See dssl fit --help."),
+    flag("--ema 1", "ema=1.0: it must be from 0 to below 1, or None … See dssl fit --help."),
+    flag("--batch-size 0", "--batch-size 0 is below 1 … Give 1 or more.", 2),
+    flag("--labelled-batch 9", "there is no --labelled-batch any more … Say --batch-size.", 2),
+    flag("--early-stopping", "there is no --early-stopping any more … Say --patience 5, which stops early.", 2),
     flag("--devices 0", "devices=0: it must be a whole number, 1 or more … See dssl fit --help."),
-    flag("--checkpoint-every 0", "--checkpoint-every 0 is below 1 … Give a number from 1.", 2),
+    flag("--checkpoint-every 0", "--checkpoint-every 0 is below 1 … Give 1 or more.", 2),
     Typed(
         "fit: a negative number of steps",
         CSV,
         "fit d.csv --label y --out run --steps -5",
-        "The 'steps' parameter of DSSLClassifier must be an int in … See dssl fit --help.",
+        "--steps -5 is below 1 … Give 1 or more.",
+        2,
     ),
     flag("--seed -1", "The 'random_state' parameter of DSSLClassifier must be an … See dssl fit --help."),
-    flag("--test-share 0.9", "--test-share 0.9 is not above 0 and at most 0.5 … Give .2, say.", 2),
+    flag("--test-share 0.9", "--test-share 0.9 is not above 0 and at most 0.5 … Give a share such as .2.", 2),
+    flag("--group x", "--group says which rows are held out together, and none … Give --test-share .2 with it.", 2),
+    flag("--group nope --test-share .5", "d.csv' has no column 'nope' (--group) … Its columns:"),
+    flag("--text nope", "d.csv' has no column 'nope' (--text) … Its columns:"),
     flag("--test-share 0.5 --test d.csv", "--test and --test-share both say what to measure on … Give one of them.", 2),
     flag("--categorical zebra", "d.csv' has no column 'zebra' (--categorical) … Its columns: x, y."),
     flag("--id zebra", "d.csv' has no column 'zebra' (--id) … Its columns: x, y."),
-    flag("--network cnn", "cnn' wants images (n, channels, height, width), but x has … Reshape x, or use 'mlp'."),
+    flag("--network cnn", "cnn' wants images (n, channels, height, width), but a row … Reshape x, or use 'mlp'."),
     flag(
-        "--early-stopping --validation-fraction 0.01",
-        "2 labelled rows are too few to hold out a fraction of 0.01 … Set early_stopping=False, or label more",
+        "--patience 5 --validation-fraction 0.01",
+        '2 labelled rows are too few to hold out a fraction of 0.01 … Leave "patience" out of the',
     ),
-    flag("--image-size -3", "--image-size -3 is below 1 … Give a number from 1.", 2),
+    flag("--image-size -3", "--image-size -3 is below 1 … Give 1 or more.", 2),
     flag(
         "--augment image",
-        'Flip is for images (n, channels, height, width), and x has … Reshape x, or use augment="table".',
+        'Flip is for images (n, channels, height, width), and a row … Reshape x, or use augment="table".',
     ),
 ]
 TOMLS = [
     toml(
         "not TOML",
         "steps: 5",
-        "s.toml' is not TOML: Expected '=' after a key in a … Write one setting a line, as in: steps",
+        "s.toml' is not TOML: Expected '=' after a key in a … Write one setting per line, as in: steps",
     ),
     toml(
         "not text",
         b"\xff\xfe",
-        "s.toml' is not TOML: 'utf-8' codec can't decode byte 0xff … Write one setting a line, as in: steps",
+        "s.toml' is not TOML: 'utf-8' codec can't decode byte 0xff … Write one setting per line, as in: steps",
     ),
     toml(
         "a number of a million digits",
         "steps = " + "9" * 1_000_000,
-        "s.toml' is not TOML: Exceeds the limit (4300 digits) for … Write one setting a line, as in: steps",
+        "s.toml' is not TOML: Exceeds the limit (4300 digits) for … Write one setting per line, as in: steps",
     ),
     toml("a number that no float holds", "power = 1" + "0" * 400, "s.toml': power = … Give a number."),
     toml(
         "lists nested deep",
         "steps = " + deep("[", "]"),
-        "s.toml' is not TOML: maximum recursion depth exceeded … Write one setting a line, as in: steps",
+        "s.toml' is not TOML: maximum recursion depth exceeded … Write one setting per line, as in: steps",
     ),
     toml(
         "a setting that is none",
         "stpes = 5",
-        "s.toml' has a setting 'stpes' that dssl fit does not know … Did you mean 'steps'? Settings are",
+        "s.toml' has a setting 'stpes' that dssl fit does not know … Did you mean 'steps'? Settings have",
     ),
     toml(
         "a setting of a million letters",
         f"{LONG} = 5",
-        "s.toml' has a setting … Settings are called as the flags: dssl",
+        "s.toml' has a setting … Settings have the names of the flags: see",
     ),
     toml("a text for a number", 'steps = "many"', "s.toml': steps = 'many' does not fit … Give a whole number."),
     toml("a truth for a number", "steps = true", "s.toml': steps = True does not fit … Give a whole number."),
     toml(
         "a table for a text",
         "prior = {a = 1}",
-        's.toml\': prior = {\'a\': 1} does not fit … Give one of "deterministic", "entropy",',
+        's.toml\': prior = {\'a\': 1} does not fit … Give one of "auto", "deterministic", "entropy",',
     ),
     toml(
         "a path with a zero byte",
@@ -238,7 +249,7 @@ TOMLS = [
     toml(
         "a setting twice",
         "steps = 1\nsteps = 2",
-        "s.toml' is not TOML: Cannot overwrite a value (at end of … Write one setting a line, as in: steps",
+        "s.toml' is not TOML: Cannot overwrite a value (at end of … Write one setting per line, as in: steps",
     ),
     toml("a list of lists", "label = [[1]]", "s.toml': label = [1] does not fit … Give a text in quotes."),
     Typed(
@@ -251,7 +262,7 @@ TOMLS = [
         "settings file: a folder",
         both(CSV, put("s/x", b"")),
         "fit d.csv --config s --label y --out run",
-        "s': Is a directory … Check the path and its permissions.",
+        "s is a folder … Name the file inside it.",
     ),
 ]
 RUNS = [
@@ -288,7 +299,7 @@ RUNS = [
     harmed(
         "preprocessing of another shape",
         edited("copy/preprocessing.json", lambda s: s.update(columns=[])),
-        "copy/preprocessing.json' makes inputs of shape (0,), the … Fetch an intact copy of the run, or fit",
+        "copy/preprocessing.json' makes inputs of shape (0,), and … Fetch an intact copy of the run, or fit",
     ),
     harmed(
         "preprocessing of a strange kind",
@@ -298,17 +309,17 @@ RUNS = [
     harmed(
         "columns are missing",
         put("d.csv", "weight\n1\n"),
-        "d.csv' lacks the column home that the model learnt from … Its columns: weight. Add what is",
+        "d.csv' has no column home, which the model was trained on … Its columns: weight. Add what is",
     ),
     harmed(
         "a word for a number",
         put("d.csv", "weight,home\nheavy,sea\n"),
-        "d.csv', line 2: column 'weight' held numbers in training, … Mend it, or leave the cell empty if it",
+        "d.csv', line 2: column 'weight' held numbers in training, … Correct it, or leave the cell empty if it",
     ),
     harmed(
         "an infinite number",
         put("d.csv", "weight,home\ninf,sea\n"),
-        "d.csv', line 2: column 'weight' held numbers in training, … Mend it, or leave the cell empty if it",
+        "d.csv', line 2: column 'weight' held numbers in training, … Correct it, or leave the cell empty if it",
     ),
     harmed(
         "a column to name rows by that is not there",
@@ -316,7 +327,7 @@ RUNS = [
         "d.csv' has no column 'zebra' (--id) … Its columns: weight, home, legs, fins.",
         "predict copy d.csv --id zebra",
     ),
-    harmed("no rows", put("d.csv", "weight,home\n"), "d.csv' has no rows … Give a file with a row for each sample."),
+    harmed("no rows", put("d.csv", "weight,home\n"), "d.csv' has no rows … Give a file with one row per sample."),
     harmed(
         "labels are missing",
         put("d.csv", "weight,home\n1,sea\n"),
@@ -332,7 +343,7 @@ RUNS = [
     harmed(
         "a label outside the space",
         put("d.csv", "weight,home,legs,fins\n1,sea,7,\n"),
-        "d.csv', line 2, column 'legs': 'legs' cannot be '7 … Allowed: 0, 1, true, false; empty for",
+        "d.csv', line 2, column 'legs': 'legs' cannot be '7 … Allowed: 0, 1, true, false, yes, no; empty for",
         "evaluate copy d.csv",
     ),
     harmed(
@@ -344,7 +355,7 @@ RUNS = [
     harmed(
         "predictions over a folder",
         put("p.csv/x", b""),
-        "p.csv' cannot be written: what is there is no file … Check the folder",
+        "p.csv' cannot be written: there is something other than a file … Check the folder",
         "predict copy d.csv --out p.csv",
     ),
     harmed(
@@ -397,4 +408,30 @@ RULES = [
         "a.rules', line 1, column 4: the range 0..1000000000000 has … Each value is one output of the",
     ),
 ]
-CASES = FITS + TOMLS + RUNS + RULES
+KNOWN = "weight,home,legs,fins\n1.5,sea,,1\n2.5,wood,1,1\n"
+EVIDENCE = [
+    Typed(f"evidence: {name}", put("d.csv", content), f"predict {{run}} d.csv --evidence-columns {columns}", said)
+    for name, content, columns, said in (
+        (
+            "against a rule of the file",
+            KNOWN,
+            "legs fins",
+            "d.csv', line 3: the evidence contradicts the rules … Correct the line",
+        ),
+        ("not a label", KNOWN, "home", "'home' is not a label of the model … Its labels: legs, fins."),
+        ("misspelt", KNOWN, "leg", "'leg' is not a label of the model … Did you mean 'legs'? Its labels"),
+        (
+            "not in the file",
+            "weight,home\n1.5,sea\n",
+            "legs",
+            "d.csv' has no column 'legs' … Its columns: weight, home.",
+        ),
+        (
+            "not a value",
+            KNOWN.replace("1,1", "5,1"),
+            "legs fins",
+            "line 3, column 'legs': 'legs' cannot be '5' … 0, 1",
+        ),
+    )
+]
+CASES = FITS + TOMLS + RUNS + RULES + EVIDENCE

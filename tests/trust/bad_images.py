@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dssl.app.tables import read
+from dssl.data import published
+from dssl.data.stored.images import ImageFolderData
+from dssl.data.tables import read
 from dssl.logic.space import LabelSpace
-from dssl.training import published
-from dssl.training.data import ImageFolderData
 from trust.bad import Bad, Content, Make, both, link, put
 
 
@@ -56,7 +56,7 @@ IMAGES = [
     ),
     images("texts", tree(("a.txt", b"x")), "there are no images in … They are recognised by .bmp, .gif,"),
     images(
-        "a text called as an image",
+        "a text with the name of an image",
         tree(("a/a.png", b"text")),
         "cannot be read: cannot identify image file … Replace or remove it.",
     ),
@@ -81,23 +81,23 @@ IMAGES = [
     images(
         "a link to nowhere",
         both(tree(("a/a.png", png())), link("images/b.png", "nowhere.png")),
-        "is called as an image and is no file … Replace or remove it.",
+        "has the name of an image, but is not a file … Replace or remove it.",
     ),
     images(
         "a link to itself",
         both(tree(("a/a.png", png())), link("images/b.png", "b.png")),
-        "is called as an image and is no file … Replace or remove it.",
+        "has the name of an image, but is not a file … Replace or remove it.",
     ),
-    images("a pipe, which never ends", fifo, "is called as an image and is no file … Replace or remove it."),
+    images("a pipe, which never ends", fifo, "has the name of an image, but is not a file … Replace or remove it."),
     images(
-        "a folder called as an image",
+        "a folder with the name of an image",
         lambda f: (f / "images" / "a.png").mkdir(parents=True),
-        "is called as an image and is no file … Replace or remove it.",
+        "has the name of an image, but is not a file … Replace or remove it.",
     ),
     images(
         "a list of what is not there",
         tree(("a.png", png()), ("labels.csv", b"file,y\n../../etc/passwd,1\n")),
-        "lists '../../etc/passwd', which is no image there … Give paths within the folder.",
+        "lists '../../etc/passwd', which is not an image in that folder … Give paths within the folder.",
     ),
     Bad(
         "images: five channels",
@@ -129,13 +129,13 @@ ODD = [
         "d.csv: a pipe, which never ends",
         pipe,
         lambda f: read(f / "d.csv"),
-        "is no regular file … Give CSV (.csv, .tsv), Parquet",
+        "is not a regular file … Give CSV (.csv, .tsv), Parquet",
     ),
     Bad(
         "d.csv: a link to a device without end",
         link("d.csv", "/dev/zero"),
         lambda f: read(f / "d.csv"),
-        "is no regular file … Give CSV (.csv, .tsv), Parquet",
+        "is not a regular file … Give CSV (.csv, .tsv), Parquet",
     ),
     Bad(
         "d.csv: a folder by that name",

@@ -39,6 +39,20 @@ def asked(name: str, x: Any, said: str, kind: type[Exception] = DataError) -> Ba
     return Bad(f"predict: {name}", nothing, call, said, kind, kind in SCIKIT)
 
 
+def told(name: str, evidence: Any, said: str, rules: str | None = "a, b\na -> !b") -> Bad:
+    """Evidence about eight rows that does not fit; without rules about classes 0 and 1."""
+
+    def call(_: Any) -> Any:
+        y = Y if rules is None else np.array([[1, 0], [0, 1]] * 4)
+        return (
+            dssl.DSSLClassifier(rules, steps=2, network="linear", random_state=0)
+            .fit(X, y)
+            .predict(X, evidence=evidence)
+        )
+
+    return Bad(f"evidence: {name}", nothing, call, said)
+
+
 def made(name: str, call: Callable[[], Any], said: str, kind: type[Exception] = ValueError) -> Bad:
     return Bad(name, nothing, lambda _: call(), said, kind, kind in (ValueError, TypeError))
 
@@ -118,7 +132,7 @@ LABELS = [
     label(
         "lists in records",
         [{"a": [1]}],
-        "the column 'a' of the labels has shape (1, 1) … Give one entry a row, and every column",
+        "the column 'a' of the labels has shape (1, 1) … Give one entry per row, and every column",
     ),
     label(
         "records in records", [{"a": {"b": 1}}], "row 0: 'a' cannot be {'b': 1} … Allowed: 0, 1, true, false; None, NaN"
@@ -132,7 +146,7 @@ LABELS = [
     label(
         "columns called alike",
         pd.DataFrame([[1, 0]], columns=["a", "a"]),
-        "the column 'a' of the labels has shape (1, 2) … Give one entry a row, and every column",
+        "the column 'a' of the labels has shape (1, 2) … Give one entry per row, and every column",
     ),
     label(
         "two values at once",
@@ -284,21 +298,21 @@ DATA = [
         "too few rows to hold any out",
         X,
         Y,
-        "4 labelled rows are too few to hold out a fraction of 0.2 … Set early_stopping=False, or label more",
-        early_stopping=True,
+        '4 labelled rows are too few to hold out a fraction of 0.2 … Leave "patience" out of the',
+        settings={"patience": 5},
     ),
     fitted(
         "a network for images",
         X,
         Y,
-        "cnn' wants images (n, channels, height, width), but x has … Reshape x, or use 'mlp'.",
+        "cnn' wants images (n, channels, height, width), but a row of … Reshape x, or use 'mlp'.",
         network="cnn",
     ),
     fitted(
         "an unknown setting",
         X,
         Y,
-        "there is no setting 'speed': choose among steps,",
+        "there is no setting 'speed': choose among accelerator,",
         ValueError,
         settings={"speed": "high"},
     ),
@@ -342,7 +356,7 @@ DATA = [
     made(
         "weights: all zero",
         lambda: dssl.DSSLClassifier(steps=2).fit(X, Y, sample_weight=np.zeros(8)),
-        "Sample weights must contain at least one non-zero number.",
+        "all sample weights are zero, so no row counts",
     ),
     made(
         "weights: NaN",
@@ -352,7 +366,7 @@ DATA = [
     made(
         "weights: too few",
         lambda: dssl.DSSLClassifier(steps=2).fit(X, Y, sample_weight=np.ones(3)),
-        "sample_weight.shape == (3,), expected (8,)!",
+        "sample_weight of shape (3,) does not fit",
     ),
     made(
         "predict before fit",
@@ -371,4 +385,26 @@ DATA = [
         DataError,
     ),  # type: ignore[arg-type]
 ]
-CASES = LABELS + DATA
+EVIDENCE = [
+    told("against a rule", [[NAN, NAN]] * 5 + [[1, 1]] * 3, "row 5, and 2 rows more: the evidence … Correct"),
+    told("for too few rows", [[1, 0]], "evidence about 1 rows for 8 rows of X … Give one row of evidence for each."),
+    told("for too many rows", [[1, 0]] * 9, "evidence about 9 rows for 8 rows of X … Give one row of evidence"),
+    told("of another width", [[1, 0, 1]] * 8, "labels of shape (8, 3) do not fit … Give records, a data frame"),
+    told("a probability", [[0.5, 0]] * 8, "row 0: 'a' cannot be 0.5 … Allowed"),
+    told("a strange variable", [{"c": 1}] * 8, "a column 'c' that the space does not declare … Drop"),
+    told("a strange value", [{"a": "maybe"}] * 8, "row 0: 'a' cannot be 'maybe' … Allowed"),
+    told("a number", 1, "labels of shape () do not fit … Give a vector of classes"),
+    told("a text", "a", "labels of shape () do not fit … Give"),
+    told("ragged", [[1, 0], [1]] * 4, "the rows of the labels differ in length … Give every row the same number"),
+    told("infinite", [[INF, 0]] * 8, "row 0: 'a' cannot be inf … Allowed"),
+    told(
+        "a class that is not there",
+        [7] * 8,
+        "row 0: the class 7 is not among … Known: 0, 1",
+        None,
+    ),
+    told("no class left", [[0, 0]] * 8, "row 0: 'class' has no value left … leave columns NaN", None),
+    told("two classes", [[1, 1]] * 8, "row 0: 'class' has several values … leave columns NaN", None),
+    told("columns of other classes", [[NAN, 0, 0]] * 8, "labels of shape (8, 3) do not fit … Give", None),
+]
+CASES = LABELS + DATA + EVIDENCE

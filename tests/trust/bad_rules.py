@@ -10,20 +10,31 @@ import numpy as np
 
 import dssl
 from dssl.errors import DataError, RuleError
-from dssl.logic.formula import And, Formula, Is, Not
-from dssl.logic.symbols import at_least, at_most, exactly
-from trust.bad import Bad, Content, nothing, put
+from dssl.logic.language.formula import And, Formula, Is, Not
+from dssl.logic.language.symbols import at_least, at_most, exactly
+from trust.bad import Bad, Content, both, nothing, put
 
 LONG = "x" * 1_000_000
 A, B = dssl.symbols("a b")
 
 
-def file(name: str, content: Content, said: str) -> Bad:
+def file(name: str, content: Content, said: str, kind: type[Exception] = RuleError) -> Bad:
     return Bad(
         f"file of rules: {name}",
         put("a.rules", content),
         lambda f: dssl.LabelSpace.read(f / "a.rules"),
         said,
+        kind,
+    )
+
+
+def rows(name: str, content: Content, said: str, file: str = "rows.csv") -> Bad:
+    """A file that rules take the rows of a table from."""
+    return Bad(
+        f"rows of a table: {name}",
+        both(put("rows.csv", content), put("a.rules", f'a\npet: {{cat, dog}}\ntable(pet, a) in "{file}"\n')),
+        lambda f: dssl.LabelSpace.read(f / "a.rules"),
+        "line 3, column 18 … " + said,
         RuleError,
     )
 
@@ -54,8 +65,14 @@ FILES = [
         "UTF-16",
         "a, b\na -> b\n".encode("utf-16"),
         "is not UTF-8 text (byte 0) … Save it as UTF-8, or check that it is",
+        DataError,
     ),
-    file("Latin-1", "größe\n".encode("latin-1"), "is not UTF-8 text (byte 2) … Save it as UTF-8, or check that it is"),
+    file(
+        "Latin-1",
+        "größe\n".encode("latin-1"),
+        "is not UTF-8 text (byte 2) … Save it as UTF-8, or check that it is",
+        DataError,
+    ),
     file(
         "zero bytes",
         bytes(1000),
@@ -65,14 +82,19 @@ FILES = [
         "an image",
         b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
         "is not UTF-8 text (byte 0) … Save it as UTF-8, or check that it is",
+        DataError,
     ),
     file(
-        "packed", lambda: gzip.compress(b"a, b\n"), "is not UTF-8 text (byte 1) … Save it as UTF-8, or check that it is"
+        "packed",
+        lambda: gzip.compress(b"a, b\n"),
+        "is not UTF-8 text (byte 1) … Save it as UTF-8, or check that it is",
+        DataError,
     ),
     file(
         "a pickle",
         b"\x80\x04\x95\x0f\0\0\0\0\0\0\0\x8c\x05posix\x94.",
         "is not UTF-8 text (byte 0) … Save it as UTF-8, or check that it is",
+        DataError,
     ),
     file("comments only", "# a\n# b\n" * 1000, "no variables are declared … Declare binary ones by name (legs,"),
     file(
@@ -81,7 +103,9 @@ FILES = [
         "line 2, column 17: the character '/' has no meaning here … Names with other characters are quoted:",
     ),
     file(
-        "a spreadsheet", "name;legs\ncat;4\n", "line 1, column 5: ';' does not separate rules … Write one rule a line."
+        "a spreadsheet",
+        "name;legs\ncat;4\n",
+        "line 1, column 5: ';' does not separate rules … Write one rule per line.",
     ),
     file(
         "JSON",
@@ -208,7 +232,7 @@ TEXTS = [
     text(
         "a contradiction among ten thousand rules",
         "a, b\n" + "a -> b\n" * 10_000 + "a = true\nb = false",
-        "these rules contradict each other: no label obeys them all … Remove or weaken one of them: any one",
+        "these rules contradict each other: no label obeys them all … Remove or weaken one of them: without any one",
     ),
     text(
         "markup",
@@ -248,7 +272,7 @@ PYTHON = [
     python(
         "a formula ten thousand deep",
         lambda: dssl.LabelSpace.attributes(["a", "b"], nested(10_000)),
-        "a formula nested 10,000 deep … Split it into several rules.",
+        "a formula nested deeper than 50 … Split it into several rules, or name its parts by variables.",
     ),
     python("a number as a rule", lambda: SPACE.where(5), "5 is not a formula … Use symbols(...), formulas combined"),
     python("None as a rule", lambda: SPACE.where(None), "None is not a formula … Use symbols(...), formulas combined"),
@@ -265,17 +289,17 @@ PYTHON = [
     python(
         "a fractional count",
         lambda: SPACE.where(at_most(1.5, A, B)),
-        "a cardinality needs a number from 0 on and at least one … Write at_most(1, a, b).",
+        "a cardinality needs a whole number, not below 0, and a formula, … Write at_most(1, a, b).",
     ),  # type: ignore[arg-type]
     python(
         "a count that is a text",
         lambda: SPACE.where(exactly("2", A, B)),
-        "a cardinality needs a number from 0 on and at least one … Write at_most(1, a, b).",
+        "a cardinality needs a whole number, not below 0, and a formula, … Write at_most(1, a, b).",
     ),  # type: ignore[arg-type]
     python(
         "a count of NaN",
         lambda: SPACE.where(at_least(float("nan"), A, B)),
-        "a cardinality needs a number from 0 on and at least one … Write at_most(1, a, b).",
+        "a cardinality needs a whole number, not below 0, and a formula, … Write at_most(1, a, b).",
     ),  # type: ignore[arg-type]
     python("no such variable", lambda: SPACE["zebra"], "zebra' is not declared … Declared: a, b, species, age. A line"),
     python(
@@ -302,12 +326,12 @@ PYTHON = [
     python(
         "classes from a number",
         lambda: dssl.LabelSpace.classes(10),
-        "classes from int … Give a list, or something else to go",
+        "classes from int … Give a list or another iterable.",
     ),  # type: ignore[arg-type]
     python(
         "attributes from a number",
         lambda: dssl.LabelSpace.attributes(3),
-        "attributes from int … Give a list, or something else to go",
+        "attributes from int … Give a list or another iterable.",
     ),  # type: ignore[arg-type]
     python(
         "no attributes",
@@ -317,12 +341,12 @@ PYTHON = [
     python(
         "a cycle of ten thousand",
         lambda: dssl.LabelSpace.hierarchy({f"c{i}": f"c{(i + 1) % 10_000}" for i in range(10_000)}),
-        "the hierarchy goes round in a circle: c0 → c1 → c2 → c3 → … Remove one of these edges.",
+        "the hierarchy has a cycle: c0 → c1 → c2 → c3 → … Remove one of these edges.",
     ),
     python(
         "a class above itself",
         lambda: dssl.LabelSpace.hierarchy([("a", "a")]),
-        "the hierarchy goes round in a circle: a → a … Remove one of these edges.",
+        "the hierarchy has a cycle: a → a … Remove one of these edges.",
     ),
     python(
         "edges of three",
@@ -332,7 +356,7 @@ PYTHON = [
     python(
         "edges from a number",
         lambda: dssl.LabelSpace.hierarchy(7),
-        "edges from int … Give a list, or something else to go",
+        "edges from int … Give a list or another iterable.",
     ),
     python(
         "a table of no columns",
@@ -342,7 +366,7 @@ PYTHON = [
     python(
         "a table of a number",
         lambda: dssl.LabelSpace.table(["a"], 3),
-        "rows from int … Give a list, or something else to go",
+        "rows from int … Give a list or another iterable.",
     ),
     python(
         "a table of infinity",
@@ -362,25 +386,25 @@ PYTHON = [
     python(
         "attributes in a cube",
         lambda: dssl.LabelSpace.class_attributes(np.zeros((2, 2, 2))),
-        "a matrix of shape (2, 2, 2) … Give one row a class and one column an",
+        "a matrix of shape (2, 2, 2) … Give one row per class and one column per",
     ),
     python(
         "labels to learn rules from: none",
         lambda: dssl.learn_rules([]),
-        "labels of shape (0,) … Give a matrix with one row a label and",
+        "labels of shape (0,) … Give a matrix with one row per label and",
         DataError,
     ),
     python(
         "labels to learn rules from: text",
         lambda: dssl.learn_rules("abc"),
-        "labels of shape () … Give a matrix with one row a label and",
+        "labels of shape () … Give a matrix with one row per label and",
         DataError,
     ),
 ]
 DIMACS = [
     cnf("empty", b"", "line 1: there is no 'p cnf VARIABLES CLAUSES' line … Check that this is a DIMACS CNF file."),
     cnf("zero bytes", bytes(100), "line 1: a clause before the 'p cnf' line … Check that this is a DIMACS CNF file."),
-    cnf("not text", b"\xff\xfe\xfd", "is not UTF-8 text (byte 0) … Save it as UTF-8, or check that it is", RuleError),
+    cnf("not text", b"\xff\xfe\xfd", "is not UTF-8 text (byte 0) … Save it as UTF-8, or check that it is", DataError),
     cnf(
         "a hundred million variables",
         "p cnf 99999999 1\n1 0\n",
@@ -419,16 +443,32 @@ DIMACS = [
     cnf(
         "clauses that contradict",
         "p cnf 1 2\n1 0\n-1 0\n",
-        "these rules contradict each other: no label obeys them all … Remove or weaken one of them: any one",
+        "these rules contradict each other: no label obeys them all … Remove or weaken one of them: without any one",
         RuleError,
     ),
     cnf(
         "an empty clause",
         "p cnf 1 1\n0\n",
-        "these rules contradict each other: no label obeys them all … Remove or weaken one of them: any one",
+        "these rules contradict each other: no label obeys them all … Remove or weaken one of them: without any one",
         RuleError,
     ),
     cnf("no variables", "p cnf 0 0\n", "no variables are declared … Declare binary ones by name (legs,", RuleError),
     cnf("a million letters", "p cnf " + LONG, "line 1: 'p cnf … Expected: p cnf VARIABLES CLAUSES."),
 ]
-CASES = FILES + TEXTS + PYTHON + DIMACS
+ROWS = [
+    rows("empty", b"", '"rows.csv" has no rows … Give at least one row.'),
+    rows("zero bytes", bytes(1000), "values for 2 variables, in line 1 … Give one value for each variable"),
+    rows("not text", b"\xff\xfe\xfd", "is not UTF-8 text (byte 0) … Save it as UTF-8."),
+    rows("packed", lambda: gzip.compress(b"cat,1\n"), "is not UTF-8 text (byte 1) … Save it as UTF-8."),
+    rows("a cell of a million letters", f"{LONG},1\n", "cannot be read: field larger than … Separate cells by commas."),
+    rows("a page of HTML", "<!DOCTYPE html>\n<html>", "a row of 1 values for 2 variables … Give one value for each"),
+    rows("tabs", "cat\t1\ndog\t0\n", "a row of 1 values for 2 variables, in line 1 … with commas between."),
+    rows("a quote without an end", 'cat,"1\n', "cannot be read: unexpected end of data … Separate cells by commas."),
+    rows("a value of another script", "cat,١\n", "'a' is binary and cannot be '١', in line 1 … Write 0 or 1."),
+    rows("another file", "cat,1\n", "there is no file … The path is relative to the folder", file="row.csv"),
+    rows("a folder", "cat,1\n", "is not a file … Name a CSV file.", file="."),
+    rows("a device", "cat,1\n", "is not a file … Name a CSV file.", file="/dev/zero"),
+    rows("an address", "cat,1\n", "is an address, not a file … Download it", file="file:///rows.csv"),
+    rows("a zero byte in its name", "cat,1\n", "cannot be read: … that you may read", file="a\0b"),
+]
+CASES = FILES + ROWS + TEXTS + PYTHON + DIMACS

@@ -12,9 +12,10 @@ from trust.bad import Bad, nothing
 from trust.bad_labels import INF, NAN, SPACE, X, Y, fitted, made
 
 
-def option(name: str, value: Any, said: str) -> Bad:
+def option(name: str, value: Any, said: str, kind: type[Exception] | None = None) -> Bad:
     """A parameter of the estimator; scikit-learn's own error names it and what it may be."""
-    return fitted(f"{name}={str(value)[:20]}", X, Y, said, InvalidParameterError, **{name: value})
+    own = ValueError if isinstance(value, dict) else InvalidParameterError
+    return fitted(f"{name}={str(value)[:20]}", X, Y, said, kind or own, **{name: value})
 
 
 def setting(said: str, **given: Any) -> Bad:
@@ -33,37 +34,46 @@ OPTIONS = [
     option("prior", 3, "The 'prior' parameter of DSSLClassifier must be a str among … Got 3 instead."),
     option("prior_weight", -1.0, "The 'prior_weight' parameter of DSSLClassifier must be a … Got -1.0 instead."),
     option("prior_weight", NAN, "The 'prior_weight' parameter of DSSLClassifier must be a … Got nan instead."),
-    option("power", 0.0, "The 'power' parameter of DSSLClassifier must be a float in … Got 0.0 instead."),
-    option("power", "ten", "The 'power' parameter of DSSLClassifier must be a float in … Got 'ten' instead."),
-    option("ramp", 1.5, "The 'ramp' parameter of DSSLClassifier must be a float in … Got 1.5 instead."),
-    option("balance", -0.1, "The 'balance' parameter of DSSLClassifier must be a float … Got -0.1 instead."),
+    option("power", 2.0, "DSSLClassifier has no parameter 'power' any … Write prior=DeterministicPrior(", TypeError),
+    option("ema", 0.9, "DSSLClassifier has no parameter 'ema' any more … Write settings={'ema': …}.", TypeError),
+    option("balance", 1, "DSSLClassifier has no parameter 'balance' any … Write objective={'balance': …}.", TypeError),
+    option("early_stopping", True, 'DSSLClassifier has no parameter … Write settings={"patience": 5}', TypeError),
+    option("objective", {"ramp": 1.5}, "objective={'ramp': 1.5}: it must be a share of training from 0 to 1"),
+    option("objective", {"balance": -0.1}, "objective={'balance': -0.1}: it must be a number, 0 or more"),
+    option("objective", {"balance": NAN}, "objective={'balance': nan}: it must be a number, 0 or more"),
+    option("objective", {"constrained": "maybe"}, "objective={'constrained': 'maybe'}: it must be True or False"),
+    option("objective", {"power": 2}, "there is no option 'power' of the objective: choose among"),
+    option("objective", {"frequencies": "even"}, "objective={'frequencies': 'even'}: it must be"),
+    option("objective", {"components": 0}, "objective={'components': 0}: it must be a whole number from 1 to 1000"),
+    option("decision", "best", "The 'decision' parameter of DSSLClassifier must be a str … Got 'best' instead."),
+    option("calibrate", "yes", "The 'calibrate' parameter of DSSLClassifier must be a str … Got 'yes' instead."),
     option(
         "consistency", "magic", "The 'consistency' parameter of DSSLClassifier must be a str … Got 'magic' instead."
     ),
-    option("consistency_weight", -1, "The 'consistency_weight' parameter of DSSLClassifier must … Got -1 instead."),
     option("augment", "magic", "The 'augment' parameter of DSSLClassifier must be a str … Got 'magic' instead."),
     option(
         "network", "resnet-9000", "The 'network' parameter of DSSLClassifier must be a str … Got 'resnet-9000' instead."
     ),
-    option("constrained", "maybe", "The 'constrained' parameter of DSSLClassifier must be an … Got 'maybe' instead."),
     option("steps", 0, "The 'steps' parameter of DSSLClassifier must be an int in … Got 0 instead."),
     option("steps", 1.5, "The 'steps' parameter of DSSLClassifier must be an int in … Got 1.5 instead."),
     option("learning_rate", 0.0, "The 'learning_rate' parameter of DSSLClassifier must be a … Got 0.0 instead."),
     option("learning_rate", NAN, "The 'learning_rate' parameter of DSSLClassifier must be a … Got nan instead."),
-    option("weight_decay", -1.0, "The 'weight_decay' parameter of DSSLClassifier must be a … Got -1.0 instead."),
-    option("labelled_batch", 0, "The 'labelled_batch' parameter of DSSLClassifier must be an … Got 0 instead."),
-    option(
-        "unlabelled_batch", "all", "The 'unlabelled_batch' parameter of DSSLClassifier must be … Got 'all' instead."
-    ),
-    option("ema", 1.0, "The 'ema' parameter of DSSLClassifier must be a float in … Got 1.0 instead."),
+    option("batch_size", 0, "The 'batch_size' parameter of DSSLClassifier must be an … Got 0 instead."),
+    option("settings", {"steps": 5}, "settings={'steps': …}: steps is a parameter of its own here, steps=…"),
+    option("settings", {"lr": 0.1}, "settings={'lr': …}: lr is a parameter of its own here, learning_rate=…"),
+    option("settings", {"unlabelled_batch": "all"}, "unlabelled_batch='all': it must be a whole number, 0 or more"),
+    option("settings", {"ema": 1.0}, "ema=1.0: it must be from 0 to below 1, or None"),
+    option("settings", {"weight_decay": -1.0}, "weight_decay=-1.0: it must be a number, 0 or more"),
+    option("settings", {"patience": 0}, "patience=0: it must be a whole number, 1 or more, or None"),
+    option("settings", {"validation_fraction": 0.9}, "validation_fraction=0.9: it must be above 0 and at most 0.5"),
+    option("settings", {"speed": 2}, "there is no setting 'speed': choose among accelerator,"),
     option("settings", [1], "The 'settings' parameter of DSSLClassifier must be an … Got [1] instead."),
-    option("validation_fraction", 0.9, "The 'validation_fraction' parameter of DSSLClassifier must … Got 0.9 instead."),
-    option("patience", 0, "The 'patience' parameter of DSSLClassifier must be an int … Got 0 instead."),
     option(
         "on_violation", "ignore", "The 'on_violation' parameter of DSSLClassifier must be a … Got 'ignore' instead."
     ),
     option("random_state", "seed", "The 'random_state' parameter of DSSLClassifier must be an … Got 'seed' instead."),
-    option("verbose", "loud", "The 'verbose' parameter of DSSLClassifier must be an int in … Got 'loud' instead."),
+    option("verbose", "loud", "no parameter 'verbose' any more … Write settings={\"progress\": True}", TypeError),
+    option("label_frequencies", "even", "no parameter 'label_frequencies' any more … Write objective=", TypeError),
     fitted(
         "a list of terms with a stranger",
         X,
@@ -123,10 +133,10 @@ PRIORS = [
     made(
         "prior: logits of another width",
         lambda: dssl.EntropyPrior(SPACE)(_ones(2, 3)),
-        "logits and evidence of shape (2, 3) and type torch.float32 … Give floats of shape (..., 14): one",
+        "logits, labels and evidence of shape (2, 3) and type torch.float32 … Give floats of shape (..., 14): one",
     ),
     made(
-        "prior: learnt from nothing",
+        "prior: learned from nothing",
         lambda: dssl.learn_prior([]),
         "no label is known, so there is nothing to learn … Give some labels, or a space.",
     ),
@@ -168,7 +178,7 @@ PRIORS = [
     made(
         "circuit: no samples asked for",
         lambda: SPACE.compile().sample(_ones(14), _ones(14), -1),
-        "sample was asked for n = -1 labels … Ask for none or more.",
+        "sample was asked for n = -1 labels … Ask for 0 or more.",
     ),
     made(
         "circuit: weights that leave no label",

@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 from numpy.lib import format as npy
 
-from dssl.app.tables import read
+from dssl.data.formats.arff import read_arff
+from dssl.data.stored.parquet import ParquetData
+from dssl.data.tables import read
 from dssl.logic.space import LabelSpace
-from dssl.training.arff import read_arff
-from dssl.training.data import ParquetData
 from trust.bad import Bad, Content, put
 
 LONG = "x" * 1_000_000
@@ -114,7 +114,7 @@ CSV = [
         "a quote that is never closed",
         "d.csv",
         'a,b\n"1,2\n3,4\n',
-        'cannot be read: could not parse `"1,2 … Mend that line: a quote that is opened',
+        'cannot be read: could not parse `"1,2 … Correct that line: every opening quote',
     ),
     table(
         "a cell too many, late",
@@ -135,7 +135,7 @@ CSV = [
         f"{LONG},{LONG}\n1,2\n",
         "has two columns … Rename one of them.",
     ),
-    table("a header alone", "d.tsv", "a\tb\n", "has no rows … Give a file with a row for each sample."),
+    table("a header alone", "d.tsv", "a\tb\n", "has no rows … Give a file with one row per sample."),
     table(
         "not packed",
         "d.csv.gz",
@@ -165,126 +165,143 @@ CSV = [
         "a kind by another name",
         "d.xlsx",
         b"PK\x03\x04",
-        "is of a kind dssl does not read … Give CSV (.csv, .tsv), Parquet",
+        "has a format that dssl does not read … Give CSV (.csv, .tsv), Parquet",
     ),
     table(
         "packed by another kind",
         "d.gz",
         lambda: gzip.compress(b"a,b\n"),
-        "is of a kind dssl does not read … Give CSV (.csv, .tsv), Parquet",
+        "has a format that dssl does not read … Give CSV (.csv, .tsv), Parquet",
     ),
-    table("no ending at all", "data", "a,b\n1,2\n", "is of a kind dssl does not read … Give CSV (.csv, .tsv), Parquet"),
-    table("a pickle", "d.pkl", b"\x80\x04.", "is of a kind dssl does not read … Give CSV (.csv, .tsv), Parquet"),
+    table(
+        "no ending at all",
+        "data",
+        "a,b\n1,2\n",
+        "has a format that dssl does not read … Give CSV (.csv, .tsv), Parquet",
+    ),
+    table("a pickle", "d.pkl", b"\x80\x04.", "has a format that dssl does not read … Give CSV (.csv, .tsv), Parquet"),
 ]
 NPZ = [
-    table("empty", "d.npz", b"", "is no NPZ file of plain arrays: File is not a zip file … Write it with numpy.savez."),
+    table(
+        "empty", "d.npz", b"", "is not an NPZ file of plain arrays: File is not a zip file … Write it with numpy.savez."
+    ),
     table(
         "an array without an archive",
         "d.npz",
         lambda: header((2, 2)) + bytes(32),
-        "is no NPZ file of plain arrays: File is not a zip file … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: File is not a zip file … Write it with numpy.savez.",
     ),
     table(
         "a pickle",
         "d.npz",
         b"\x80\x04\x95\x0f\0\0\0\0\0\0\0\x8c\x05posix\x94.",
-        "is no NPZ file of plain arrays: File is not a zip file … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: File is not a zip file … Write it with numpy.savez.",
     ),
-    table("an archive of nothing", "d.npz", zipped(), "has no array X, but none … Save with savez(path, X=…, y=…)."),
+    table(
+        "an archive of nothing",
+        "d.npz",
+        zipped(),
+        "has no array X; its arrays: none … Save with savez(path, X=…, y=…).",
+    ),
     table(
         "a text in the archive",
         "d.npz",
         zipped(("X.npy", b"1, 2, 3")),
-        "is no NPZ file of plain arrays: EOF: reading magic string, … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: EOF: reading magic string, … Write it with numpy.savez.",
     ),
     table(
         "objects",
         "d.npz",
         npz(X=np.array([[1, None]], dtype=object)),
-        "is no NPZ file of plain arrays: it holds Python objects, … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: it holds Python objects, … Write it with numpy.savez.",
     ),
     table(
         "a shape of 10^15 rows",
         "d.npz",
         zipped(("X.npy", header((10**15, 3)))),
-        "is no NPZ file of plain arrays: an array of shape … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: an array of shape … Write it with numpy.savez.",
     ),
     table(
         "a negative shape",
         "d.npz",
         zipped(("X.npy", header((-5, 3)) + bytes(99))),
-        "is no NPZ file of plain arrays: negative dimensions are not … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: negative dimensions are not … Write it with numpy.savez.",
     ),
     table(
         "a header that is code",
         "d.npz",
         zipped(("X.npy", b"\x93NUMPY\x01\x00\x14\x00{'descr': exit(3)}  \n")),
-        "is no NPZ file of plain arrays: malformed node or string on … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: malformed node or string on … Write it with numpy.savez.",
     ),
     table(
         "a header nested deep",
         "d.npz",
         zipped(("X.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", 9000) + b"(" * 9000)),
-        "is no NPZ file of plain arrays: ('EOF in multi-line … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: ('EOF in multi-line … Write it with numpy.savez.",
     ),
     table(
-        "encrypted", "d.npz", encrypted, "is no NPZ file of plain arrays: File <ZipInfo … Write it with numpy.savez."
+        "encrypted",
+        "d.npz",
+        encrypted,
+        "is not an NPZ file of plain arrays: File <ZipInfo … Write it with numpy.savez.",
     ),
-    table("a bomb", "d.npz", bomb, "is no NPZ file of plain arrays: 192 bytes unpack to … Write it with numpy.savez."),
+    table(
+        "a bomb", "d.npz", bomb, "is not an NPZ file of plain arrays: 192 bytes unpack to … Write it with numpy.savez."
+    ),
     table(
         "a path out of the folder",
         "d.npz",
         zipped(("../X.npy", header((1, 1)) + bytes(8))),
-        "has no array X, but ../X … Save with savez(path, X=…, y=…).",
+        "has no array X; its arrays: ../X … Save with savez(path, X=…, y=…).",
     ),
     table(
         "names a million letters long",
         "d.npz",
         zipped(("n" * 60_000 + ".npy", header((1, 1)) + bytes(8))),
-        "has no array X, but … Save with savez(path, X=…, y=…).",
+        "has no array X; its arrays: … Save with savez(path, X=…, y=…).",
     ),
     table(
         "cut short",
         "d.npz",
         lambda: npz(X=np.eye(9))()[:-50],
-        "is no NPZ file of plain arrays: File is not a zip file … Write it with numpy.savez.",
+        "is not an NPZ file of plain arrays: File is not a zip file … Write it with numpy.savez.",
     ),
-    table("no rows", "d.npz", npz(X=np.zeros((0, 3))), "has no rows … Give a file with a row for each sample."),
+    table("no rows", "d.npz", npz(X=np.zeros((0, 3))), "has no rows … Give a file with one row per sample."),
     table(
-        "five dimensions",
+        "six dimensions",
         "d.npz",
-        npz(X=np.zeros((2, 1, 2, 2, 2))),
-        "X has shape (2, 1, 2, 2, 2) of float64 … Give numbers (n, features) or (n, c, h,",
+        npz(X=np.zeros((2, 1, 2, 2, 2, 2))),
+        "X has shape (2, 1, 2, 2, 2, 2) of float64 … Give numbers (n, features), (n, c, h, w) or",
     ),
     table(
         "complex numbers",
         "d.npz",
         npz(X=np.eye(3, dtype=complex)),
-        "X has shape (3, 3) of complex128 … Give numbers (n, features) or (n, c, h,",
+        "X has shape (3, 3) of complex128 … Give numbers (n, features), (n, c, h, w) or",
     ),
     table(
         "dates",
         "d.npz",
         npz(X=np.zeros((2, 2), "datetime64[s]")),
-        "X has shape (2, 2) of datetime64[s] … Give numbers (n, features) or (n, c, h,",
+        "X has shape (2, 2) of datetime64[s] … Give numbers (n, features), (n, c, h, w) or",
     ),
     table(
         "records",
         "d.npz",
         npz(X=np.zeros((2, 2), [("a", "f8")])),
-        "X has shape (2, 2) of [('a', '<f8')] … Give numbers (n, features) or (n, c, h,",
+        "X has shape (2, 2) of [('a', '<f8')] … Give numbers (n, features), (n, c, h, w) or",
     ),
     table(
         "labels in three dimensions",
         "d.npz",
         npz(X=np.eye(3), y=np.zeros((3, 1, 1))),
-        "y has shape (3, 1, 1) for 3 rows of X … Give a label, or a row, for each.",
+        "y has shape (3, 1, 1) for 3 rows of X … Give one label, or one row of labels, for each.",
     ),
     table(
         "labels of other rows",
         "d.npz",
         npz(X=np.eye(3), y=np.zeros(7)),
-        "y has shape (7,) for 3 rows of X … Give a label, or a row, for each.",
+        "y has shape (7,) for 3 rows of X … Give one label, or one row of labels, for each.",
     ),
     table(
         "labels that are complex",
@@ -300,43 +317,45 @@ NPZ = [
     ),
 ]
 PARQUET = [
-    table("empty", "d.parquet", b"", "is no Parquet file: parquet: File out of specification: A … Check the file."),
+    table(
+        "empty", "d.parquet", b"", "cannot be read as Parquet: parquet: File out of specification: A … Check the file."
+    ),
     table(
         "marks alone",
         "d.parquet",
         b"PAR1" + bytes(8) + b"PAR1",
-        "is no Parquet file: parquet: File out of specification: … Check the file.",
+        "cannot be read as Parquet: parquet: File out of specification: … Check the file.",
     ),
     table(
         "a footer of 4 GB",
         "d.parquet",
         b"PAR1" + b"\xff\xff\xff\xff" + b"PAR1",
-        "is no Parquet file: parquet: File out of specification: The … Check the file.",
+        "cannot be read as Parquet: parquet: File out of specification: The … Check the file.",
     ),
     table(
         "cut short",
         "d.parquet",
         lambda: parquet(a=[1, 2])()[:-20],
-        "is no Parquet file: parquet: File out of specification: The … Check the file.",
+        "cannot be read as Parquet: parquet: File out of specification: The … Check the file.",
     ),
     table(
         "no rows",
         "d.parquet",
         parquet(a=pl.Series([], dtype=pl.Int64)),
-        "has no rows … Give a file with a row for each sample.",
+        "has no rows … Give a file with one row per sample.",
     ),
     table(
         "a CSV file by another name",
         "d.parquet",
         "a,b\n1,2\n",
-        "is no Parquet file: parquet: File out of specification: A … Check the file.",
+        "cannot be read as Parquet: parquet: File out of specification: A … Check the file.",
     ),
     reads(
         "damaged, for training",
         "d.parquet",
         b"PAR1junkPAR1",
         lambda p: ParquetData(p, ["a"], "y", LabelSpace.classes("ab")),
-        "is no Parquet file: parquet: File out of specification: The … Check the file.",
+        "cannot be read as Parquet: parquet: File out of specification: The … Check the file.",
     ),
     reads(
         "a column is missing, for training",
@@ -373,16 +392,16 @@ ARFF = [
         "@attribute d date 'yyyy'\n@data\n1\n",
         "line 1: attributes of the type 'date 'yyyy'' are not … Use numeric or nominal ones.",
     ),
-    arff("an entry too few", HEAD + "1\n", "line 5: 1 entries for 2 attributes … Mend or remove the line."),
+    arff("an entry too few", HEAD + "1\n", "line 5: 1 entries for 2 attributes … Correct or remove the line."),
     arff(
         "an entry that is no number",
         HEAD + "one,a\n",
-        "line 5: the entry 'one' does not fit its attribute … Mend or remove it.",
+        "line 5: the entry 'one' does not fit its attribute … Correct or remove it.",
     ),
     arff(
         "a value that is not listed",
         HEAD + "1,zebra\n",
-        "line 5: the entry 'zebra' does not fit its attribute … Mend or remove it.",
+        "line 5: the entry 'zebra' does not fit its attribute … Correct or remove it.",
     ),
     arff(
         "a value listed twice",
@@ -397,30 +416,30 @@ ARFF = [
     arff(
         "sparse: a number that is none",
         HEAD + "{zero 1}\n",
-        "line 5: 'zero' is the number of no attribute … Give numbers from 0 to 1, each with its",
+        "line 5: there is no attribute number 'zero' … Give numbers from 0 to 1, each with its",
     ),
     arff(
         "sparse: a number too high",
         HEAD + "{7 1}\n",
-        "line 5: '7' is the number of no attribute … Give numbers from 0 to 1, each with its",
+        "line 5: there is no attribute number '7' … Give numbers from 0 to 1, each with its",
     ),
     arff(
         "sparse: a negative number",
         HEAD + "{-1 1}\n",
-        "line 5: '-1' is the number of no attribute … Give numbers from 0 to 1, each with its",
+        "line 5: there is no attribute number '-1' … Give numbers from 0 to 1, each with its",
     ),
-    arff("sparse: no value", HEAD + "{0}\n", "line 5: the entry '' does not fit its attribute … Mend or remove it."),
+    arff("sparse: no value", HEAD + "{0}\n", "line 5: the entry '' does not fit its attribute … Correct or remove it."),
     arff(
         "a cell of a million letters",
         HEAD + LONG + ",a\n",
-        "line 5: field larger than field limit (131072) … Mend or remove the line.",
+        "line 5: field larger than field limit (131072) … Correct or remove the line.",
     ),
     arff(
         "an attribute of a million letters",
         f"@attribute {LONG} {LONG}\n@data\n",
         "line 1: attributes of the type … Use numeric or nominal ones.",
     ),
-    arff("no rows", HEAD, "has no rows … Give a file with a row for each sample."),
+    arff("no rows", HEAD, "has no rows … Give a file with one row per sample."),
     table(
         "packed and cut short",
         "d.arff.gz",

@@ -21,18 +21,23 @@ from logic.stopwatch import within
 from trust import (
     bad_beside,
     bad_circuits,
+    bad_columns,
     bad_commands,
     bad_images,
     bad_labels,
     bad_models,
     bad_rules,
     bad_settings,
+    bad_streams,
     bad_tables,
     right,
 )
 from trust.bad import Bad, Typed, nothing, put
 
-TABLES = (bad_rules, bad_circuits, bad_labels, bad_settings, bad_tables, bad_images, bad_models, bad_beside)
+TABLES = (
+    bad_rules, bad_circuits, bad_labels, bad_settings, bad_tables, bad_columns, bad_images, bad_models, bad_beside,
+    bad_streams,
+)  # fmt: skip
 CASES: list[Bad] = [case for table in TABLES for case in table.CASES]  # type: ignore[attr-defined]
 SECONDS = 30  # for any of them: what takes longer counts as hanging
 SCIKIT = str(Path(sklearn.__file__).parent)

@@ -5,6 +5,7 @@ The full size is `python attacks/kills.py`; how single files and folders are wri
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -32,15 +33,16 @@ from torch.utils.data import DataLoader, Dataset
 import dssl
 from dssl import files
 from dssl.app.cli import main
-from dssl.app.preprocessing import Preprocessing
 from dssl.app.report import write_report
 from dssl.app.runs import RunFolder, write_run
 from dssl.app.summary import Summary
-from dssl.circuits import cache, compiler
 from dssl.circuits.circuit import Circuit
+from dssl.circuits.compile import cache, compiler
+from dssl.data.preprocessing import Preprocessing
+from dssl.data.rows import Batch, Data
+from dssl.data.stored.images import ImageFolderData
 from dssl.errors import DataError, WriteError
-from dssl.training import checkpoint
-from dssl.training.data import Batch, Data, ImageFolderData
+from dssl.training import checkpoints
 from dssl.training.logs import LogFile
 from dssl.training.loop import Settings, train
 from training.tiny_runs import TINY, TinyObjective, same_weights, tiny_data, tiny_network
@@ -60,7 +62,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @once
 def model(version: int) -> dssl.DSSLClassifier:
-    classifier = dssl.DSSLClassifier("a, b\na -> b", network="linear", steps=2, random_state=version)
+    rules = "a, b\na -> b" if version else "longer, names\nlonger -> names"  # so that files differ in size, too
+    classifier = dssl.DSSLClassifier(rules, network="linear", steps=2, random_state=version)
     return classifier.fit(np.eye(4, 3), np.array([[1, 1], [0, 1], [0, 0], [np.nan, np.nan]]))
 
 
@@ -103,14 +106,14 @@ def log(folder: Path, version: int) -> None:
 
 def finish(folder: Path, version: int) -> None:
     run = RunFolder.open(folder / "run", {"seed": version}, overwrite=True)
-    checkpoint.save(run.checkpoint, checkpoint.Checkpoint(version, {}, {}))
+    checkpoints.save(run.checkpoint, checkpoints.Checkpoint(version, {}, {}))
     with run.finished() as fresh:
         write_run(fresh, {"seed": version})
 
 
 WRITERS: dict[str, Callable[[Path, int], Any]] = {
     "model": lambda folder, version: dssl.save(model(version), folder / "model"),
-    "checkpoint": lambda folder, v: checkpoint.save(folder, checkpoint.Checkpoint(v, {"a": torch.ones(9) * v}, {})),
+    "checkpoint": lambda folder, v: checkpoints.save(folder, checkpoints.Checkpoint(v, {"a": torch.ones(9) * v}, {})),
     "circuit": lambda folder, version: circuit(version).save(folder / "circuit.npz"),
     "prior": lambda folder, version: prior(version).save(folder / "prior"),
     "rules": lambda folder, version: learned(version).save(folder / "a.rules"),
@@ -222,7 +225,7 @@ def test_standard_output_that_is_full(capfd: pytest.CaptureFixture[str], tmp_pat
         done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == (
-        "error: the output cannot be written: No space left on device\nFree some space, and run the same again.\n"
+        "error: the output cannot be written: No space left on device\nFree some space, and try again.\n"
     )
 
 
@@ -323,7 +326,8 @@ def test_a_worker_that_is_killed_while_it_decodes_images(tmp_path: Path) -> None
         def validate(network: torch.nn.Module) -> float:
             if kill is not None and kill._pool is not None:
                 for pid in list(kill._pool._processes):
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # killed at the validation before
+                        os.kill(pid, signal.SIGKILL)
             return 0.0
 
         torch.manual_seed(0)

@@ -30,6 +30,11 @@ def test_lines_that_were_read_are_still_there(at: int) -> None:
     assert why
 
 
+def test_every_reason_is_used() -> None:
+    reasons = {text for name, text in vars(equivalent).items() if name.isupper() and isinstance(text, str)}
+    assert reasons <= {why for *_, why in equivalent.READ}
+
+
 def test_reasons_are_given_for_what_was_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equivalent, "READ", [("queries", "a & b", "a * b", "equal")])
     assert equivalent.reason("queries", "x = a & b", "x = a * b") == "equal"
@@ -58,8 +63,8 @@ def test_the_lines_of_a_statement(line: int, lines: range | None) -> None:
 
 def test_dependents_are_those_that_import_at_their_head() -> None:
     found = mutants.dependents("dssl.priors.relaxations")
-    assert {"dssl.priors.relaxations", "dssl.priors", "dssl.training.estimators"} <= found
-    assert not found & {"dssl.logic.formula", "dssl.circuits.queries", "dssl.priors.blocks"}
+    assert {"dssl.priors.relaxations", "dssl.priors", "dssl.models.estimators"} <= found
+    assert not found & {"dssl.logic.language.formula", "dssl.circuits.queries", "dssl.priors.blocks"}
 
 
 def test_faults_are_drawn_by_the_seed_and_each_changes_one_place() -> None:

@@ -24,11 +24,11 @@ import dssl
 import oracle
 from circuits.strategies import constraint_sets, literal_weights, naive_circuit, with_soft
 from dssl.app.cli import main
+from dssl.data.rows import ArrayData, Batch
 from dssl.errors import DataError, RuleError
 from dssl.logic.space import LabelSpace
 from dssl.priors import DeterministicPrior, learn_prior
-from dssl.training import checkpoint
-from dssl.training.data import ArrayData, Batch
+from dssl.training import checkpoints
 from dssl.training.loop import Settings, train
 from dssl.training.objective import Objective
 from dssl.training.streams import Streams
@@ -232,7 +232,7 @@ def test_a_poisoned_batch_stops_the_run_which_then_resumes_to_the_same_bits(
         assert weights.isfinite().all()
     kept = sorted((tmp_path / "run").iterdir())
     assert [path.name for path in kept] == ["step-000000003.safetensors", "step-000000006.safetensors"]
-    assert [checkpoint.load(path).step for path in kept] == [3, 6]
+    assert [checkpoints.load(path).step for path in kept] == [3, 6]
 
     data.row = None
     resumed = train(tiny_network(), learning(), data, chosen)
@@ -252,9 +252,9 @@ def test_data_that_are_poisoned_from_the_start_are_refused() -> None:
     for odd in (math.nan, math.inf, -math.inf):
         with pytest.raises(DataError, match=r"missing or infinite entries\nFill them in"):
             ArrayData(x.index_fill(0, torch.tensor([1]), odd), y)
-        with pytest.raises(DataError, match=r"no labels or weights\nGive 1, 0 or NaN"):
+        with pytest.raises(DataError, match=r"not labels or weights\nGive 1, 0 or NaN"):
             ArrayData(x, y, [1, 1, odd])
-    with pytest.raises(DataError, match=r"no labels or weights\nGive 1, 0 or NaN"):
+    with pytest.raises(DataError, match=r"not labels or weights\nGive 1, 0 or NaN"):
         ArrayData(x, np.full((3, 2), np.inf))
     with pytest.raises(DataError, match="none of them negative"):
         learn_prior(["a", "b"], sample_weight=[1, math.nan])
@@ -297,7 +297,7 @@ def test_the_command_stops_and_resumes_as_the_loop_does(tmp_path: Path, monkeypa
 
     def fit(name: str) -> tuple[int, str]:
         words = ["fit", "data.csv", "--rules", "a.rules", "--out", name, "--network", "linear", "--steps", 12]
-        words += ["--labelled-batch", 4, "--unlabelled-batch", 2, "--checkpoint-every", 3]
+        words += ["--batch-size", 4, "--unlabelled-batch", 2, "--checkpoint-every", 3]
         with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
             code = main([str(word) for word in words])
         return code, out.getvalue() + err.getvalue()
@@ -322,7 +322,7 @@ def test_the_command_stops_and_resumes_as_the_loop_does(tmp_path: Path, monkeypa
     ]  # fmt: skip
     code, said = fit("run")
     assert code == 0
-    assert "going on from the last checkpoint" in said
+    assert "resuming from the last checkpoint" in said
     assert fit("never")[0] == 0
     weights = [next((tmp_path / name / "model").glob("*.safetensors")).read_bytes() for name in ("run", "never")]
     assert weights[0] == weights[1]

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,15 @@ import torch
 from torch import Tensor, nn
 
 from circuits.strategies import literal_weights
-from dssl.circuits import launch, queries
+from dssl.circuits import queries
+from dssl.circuits.evaluate import launch
 from dssl.logic.space import LabelSpace
-from dssl.priors import TNormPrior
-from dssl.training.augmentation import Noise
-from dssl.training.estimators import DSSLClassifier
+from dssl.models.estimators import DSSLClassifier
+from dssl.models.names import PRIORS, TERMS, make_prior, make_terms
+from dssl.priors import DeterministicPrior, TNormPrior
 from dssl.training.loop import Settings, train
-from dssl.training.names import PRIORS, TERMS, make_prior, make_terms
 from dssl.training.objective import Objective
+from dssl.training.terms.augmentation import Noise
 from training.tiny_runs import WIDTH, same_weights, tiny_data, tiny_network
 from trust import right
 
@@ -66,10 +68,10 @@ def fitted(seed: int = 0) -> dict[str, str]:
         found[name] = digest(DSSLClassifier(rules, **given).fit(x, y).network_)
 
     for prior in PRIORS:
-        fit(f"prior {prior}", kinds, prior=prior, consistency=None, labelled_batch=80)
+        fit(f"prior {prior}", kinds, prior=prior, consistency=None, batch_size=80)
         fit(f"rules, prior {prior}", labels, RULES, prior=prior)
     for term in TERMS:
-        fit(f"term {term}", kinds, consistency=term)
+        fit(f"term {term}", kinds, consistency=term, augment="table")
     fit("half precision", kinds, consistency=None, settings={"amp": True})
     return found
 
@@ -174,15 +176,11 @@ def objective(name: str) -> Objective:
     if kind == "term":
         return Objective(
             space,
-            make_prior("deterministic", space, 10.0, labels),
+            make_prior(partial(DeterministicPrior, power=10.0), space, labels),
             consistency=make_terms(word),
             augment=(Noise(0.1), Noise(0.5)),
         )
-    prior = (
-        TNormPrior(space, word)
-        if word in ("product", "goedel", "lukasiewicz")
-        else make_prior(word, space, 3.0, labels)
-    )
+    prior = TNormPrior(space, word) if word in ("product", "goedel", "lukasiewicz") else make_prior(word, space, labels)
     return Objective(space, prior, 0.5)
 
 

@@ -31,10 +31,10 @@ from browser import browser, console
 
 import dssl
 from dssl.app.cli import main
-from dssl.circuits import cache
+from dssl.circuits.compile import cache
+from dssl.data.published import _unpack
 from dssl.errors import DataError
-from dssl.training import model as saved
-from dssl.training.published import _unpack
+from dssl.models.files import saved
 from trust import right
 from trust.bad_models import facts
 
@@ -54,7 +54,7 @@ DANGEROUS = {
 }  # fmt: skip
 # The ranks of one training are processes of one user, which hand each other a call in a folder of their own (0700).
 # dssl's public names are imported when they are first used, out of a table in the source.
-ALLOWED = {("training/distributed.py", "pickle.loads"), ("__init__.py", "importlib.import_module")}
+ALLOWED = {("training/processes.py", "pickle.loads"), ("__init__.py", "importlib.import_module")}
 
 
 def dangers(source: str) -> set[str]:
@@ -148,13 +148,14 @@ import json, os, sys, warnings
 from pathlib import Path
 warnings.simplefilter("ignore")
 import dssl
-from dssl.app.tables import read
+from dssl.data.tables import read
 from dssl.app.trained import Trained
 from dssl.app.summary import Summary
-from dssl.circuits import cache
+from dssl.circuits.compile import cache
 from dssl.priors.learned import LearnedPrior
-from dssl.training import checkpoint, published
-from dssl.training.data import ParquetData
+from dssl.training import checkpoints
+from dssl.data import published
+from dssl.data.stored.parquet import ParquetData
 
 folder, right = Path(sys.argv[1]), Path(sys.argv[2])
 calls = [
@@ -167,7 +168,7 @@ calls = [
     lambda: dssl.Circuit.load(folder / "objects.npz"),
     lambda: dssl.Circuit.from_nnf(folder / "raw.nnf"),
     lambda: LearnedPrior.load(folder / "raw.prior"),
-    lambda: checkpoint.load(folder / "raw.safetensors"),
+    lambda: checkpoints.load(folder / "raw.safetensors"),
     lambda: dssl.LabelSpace.read(folder / "raw.rules"),
     lambda: Summary.load(folder / "raw.rules"),
     lambda: published.read_svhn(folder / "raw.csv"),
@@ -233,7 +234,7 @@ def test_the_trap_and_the_hook_would_be_seen(tmp_path: Path) -> None:
 
 def test_a_poisoned_cache_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSSL_CACHE", str(tmp_path))
-    monkeypatch.setattr("dssl.circuits.compiler.WORTH_KEEPING_S", -1.0)
+    monkeypatch.setattr("dssl.circuits.compile.compiler.WORTH_KEEPING_S", -1.0)
     space = dssl.LabelSpace("a, b, c\na -> b & c\nat_most(2, a, b, c)")
     key = cache.content_key(space.constraints)
     count = space.compile().count()

@@ -1,7 +1,7 @@
 """Charts as inline SVG: small functions from numbers to a picture that takes its colours from the page.
 
 A mark has the classes `f` (filled) or `l` (drawn) and c1 … c6 for its colour, which the page's style sheet sets for
-light and dark. Every chart has a label for those who do not see it, every mark a title to hover on. All text is
+light and dark. Every chart has a label for screen readers, every mark a title to hover on. All text is
 escaped.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 Points = Sequence[tuple[float, float | None]]
-_DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 3", "10 4")  # besides its colour, by which a series is told from others
+_DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 3", "10 4")  # which, besides its colour, distinguishes a series
 _HOVERED = 40  # points of a series that have a title
 _CUT = 16  # letters of a name that are shown
 
@@ -54,7 +54,7 @@ class Frame:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from `low` to `high`, some `about` of them.
+    """Round numbers from `low` to `high`, roughly `about` of them.
 
     >>> ticks(0, 1), ticks(0, 437, 4)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 100.0, 200.0, 300.0, 400.0])
@@ -80,7 +80,7 @@ def number(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    r"""A share in percent: never "0 %" of something, nor "100 %" of what lacks something.
+    r"""A share in percent: "0 %" and "100 %" only where they are exact.
 
     >>> [percent(s).replace("\N{NO-BREAK SPACE}", " ") for s in (0, 0.0004, 0.123, 0.9999, 1)]
     ['0 %', '< 0.1 %', '12.3 %', '> 99.9 %', '100 %']
@@ -224,7 +224,7 @@ def _steps(frame: Frame, counts: Sequence[int]) -> str:
 
 
 def reliability(curves: Sequence[tuple[str, int, Sequence[tuple[int, float, float]]]], *, label: str) -> Markup:
-    """Confidence against the share that is right; curves are (name, colour, levels of (count, confidence, right))."""
+    """Confidence against the share that is right; a curve is (name, colour, levels of (count, confidence, right))."""
     frame = Frame(420, 360, (0.0, 1.0), (0.0, 1.0))
     most = max((n for _, _, levels in curves for n, _, _ in levels), default=1)
 
@@ -248,7 +248,7 @@ def reliability(curves: Sequence[tuple[str, int, Sequence[tuple[int, float, floa
 def pairs(
     rows: Sequence[tuple[str, float | None, float | None]], *, end: float, names: tuple[str, str], label: str
 ) -> Markup:
-    """Two shares a row, a dot and a diamond, joined by a line: (name, first, second). The axis goes from 0 to `end`."""
+    """Two shares per row, a dot and a diamond, joined by a line: (name, first, second). The axis ends at `end`."""
     letters = max((len(shortened(name)) for name, _, _ in rows), default=0)
     frame = Frame(440, 24 * len(rows) + 52, (0.0, end), (0.0, 1.0), left=20 + int(7.4 * letters), right=14, top=6)
 
@@ -312,13 +312,13 @@ def matrix(values: Sequence[str], cells: Sequence[tuple[int, int, int]], *, labe
 
 
 def _cell(x: float, y: float, side: int, share: float, right: bool, said: str) -> Markup:
-    shade = max(1, math.ceil(8 * math.sqrt(share)))  # few mistakes are to be seen, too
+    shade = max(1, math.ceil(8 * math.sqrt(share)))  # a few mistakes are visible, too
     rect = '<rect class="f c{} q{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>'
     return Markup(rect).format(1 if right else 2, shade, x + 0.5, y + 0.5, side - 1, side - 1, said)
 
 
 def stacked(items: Sequence[tuple[str, int, int]], *, label: str) -> Markup:
-    """Counts as parts of one bar: (name, count, colour). What is there is at least seen."""
+    """Counts as parts of one bar: (name, count, colour). Even a small count is visible."""
     whole = sum(n for _, n, _ in items) or 1
     widths = [max(4.0, 640 * n / whole) if n else 0.0 for _, n, _ in items]
     scale = 640 / sum(widths) if sum(widths) else 1.0
@@ -336,7 +336,7 @@ def stacked(items: Sequence[tuple[str, int, int]], *, label: str) -> Markup:
 
 
 def meter(share: float, colour: int = 1) -> Markup:
-    """A bar in a table's cell; the number stands beside it."""
+    """A bar in a table's cell, beside its number."""
     width = 0 if share == 0 else max(1.5, 60 * min(1.0, share))
     bar = '<svg class="meter" width="60" height="8" viewBox="0 0 60 8" aria-hidden="true">'
     bar += (

@@ -1,4 +1,4 @@
-"""What can be measured of a model's predictions on some rows: rules broken, scores, calibration, doubt.
+"""What can be measured about a model's predictions: rules broken, scores, calibration, doubt.
 
 Everything returned is plain numbers in frozen dataclasses, as a report or a file can hold them.
 """
@@ -6,7 +6,7 @@ Everything returned is plain numbers in frozen dataclasses, as a report or a fil
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,20 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dssl.logic.formula import Table
 from dssl.logic.labels import Columns, indices
+from dssl.logic.language.formula import Assignments
+from dssl.logic.language.parser import Rule
+from dssl.logic.language.quoting import in_quotes
+from dssl.logic.language.variables import Variable
 from dssl.logic.space import LabelSpace
-from dssl.priors import EntropyPrior, ExclusivityPrior, PseudoLabelPrior
-from dssl.training.decoding import Decoder
+from dssl.models.decoding import Decoder
+from dssl.priors.mixture import Mixture
+from dssl.priors.predictive import Predictive
 
 Positions = NDArray[np.int64]
 BINS = 40  # of a histogram
 CLASSES = 50  # values of a variable, at most, for which whole confusion matrices are kept
 _LEVELS = 10  # of confidence in a reliability diagram
 _CELLS = 20_000_000  # numbers held at once while rules are checked
-_SHOWN = 3  # variables, and values of each, that say what a row is unsure of
-_SURE = 0.99  # probability from which there is no doubt worth a word
-_NAMED = 8  # values of a label that are written out
+_SHOWN = 3  # variables, and values of each, that say what is in doubt about a row
+_SURE = 0.99  # probability above which nothing is in doubt
+_NAMED = 8  # values of a label, at most, that are written out
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Part:
     known: Columns  # (rows, width): 1, 0, NaN
     logits: Tensor  # (rows, width)
     decoder: Decoder
+    missed: Positions | None = None  # (rows,): labels that the space does not have
 
     @property
     def space(self) -> LabelSpace:
@@ -47,6 +52,10 @@ class Part:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def predictive(self) -> Predictive | Mixture:
+        """p(y | x, V) of the rows, as the decoder has it."""
+        return self.decoder.predictive(self.logits)
 
     @cached_property
     def theta(self) -> NDArray[np.float32]:
@@ -92,7 +101,7 @@ class Frequency:
 
 
 def frequencies(space: LabelSpace, labels: Columns, unlabelled: Part | None) -> tuple[Frequency, ...]:
-    """One a column, over the rows that know its variable; None where nothing is known or predicted."""
+    """One per column, over the rows where its variable is known; None where nothing is known or predicted."""
     known = indices(space, labels) >= 0
     predicted = unlabelled.final.mean(axis=0) if unlabelled is not None and len(unlabelled) else None
     out = []
@@ -104,7 +113,7 @@ def frequencies(space: LabelSpace, labels: Columns, unlabelled: Part | None) -> 
 
 
 def complete(space: LabelSpace, columns: Columns) -> NDArray[np.bool_]:
-    """Mask of the rows that know every variable."""
+    """Mask of the rows in which every variable is known."""
     return np.asarray((indices(space, columns) >= 0).all(axis=1))
 
 
@@ -113,7 +122,7 @@ def complete(space: LabelSpace, columns: Columns) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Broken:
-    """Of `rows` rows, in how many the network's raw predictions and the final ones break a rule, or any of several."""
+    """Of `rows` rows, how many break a rule (or any rule): in the raw predictions, and in the final ones."""
 
     rows: int
     raw: int
@@ -137,7 +146,7 @@ def broken_rules(space: LabelSpace, parts: Sequence[Part]) -> tuple[tuple[RuleBr
     counts = {part.name: [_breaks(space, columns) for columns in (part.raw, part.final)] for part in parts}
     rules = tuple(
         RuleBreaks(
-            str(rule.formula) if rule.probability is not None else rule.text,
+            _rule_text(rule),
             rule.line,
             rule.probability,
             {part.name: Broken(len(part), *(int(each[i]) for each, _ in counts[part.name])) for part in parts},
@@ -147,30 +156,33 @@ def broken_rules(space: LabelSpace, parts: Sequence[Part]) -> tuple[tuple[RuleBr
     return rules, {part.name: Broken(len(part), *(rows for _, rows in counts[part.name])) for part in parts}
 
 
+def _rule_text(rule: Rule) -> str:
+    """A rule and what its author says of it; its probability has a place of its own."""
+    if rule.probability is None:
+        return rule.text
+    return f"{in_quotes(rule.why)}: {rule.formula}" if rule.why else str(rule.formula)
+
+
 def _breaks(space: LabelSpace, columns: Columns) -> tuple[Positions, int]:
-    """How many rows of complete labels break each rule, soft ones too, and how many any hard rule."""
+    """How many rows of complete labels break each rule, soft ones too, and how many break any hard rule."""
     each, rows = np.zeros(len(space.rules), dtype=np.int64), 0
+    hard = [rule.probability is None for rule in space.rules]
     step = max(1, _CELLS // max(1, len(space.rules)))
     for start in range(0, len(columns), step):
-        piece = columns[start : start + step]
-        found = space.check(piece)
-        each += found.broken.sum(axis=0)
-        rows += len(found)
-        if any(rule.probability is not None for rule in space.rules):
-            each += _soft_breaks(space, piece)
+        found = rules_broken(space, indices(space, columns[start : start + step]))
+        each += found.sum(axis=0)
+        rows += int(found[:, hard].any(axis=1).sum())
     return each, rows
 
 
-def _soft_breaks(space: LabelSpace, columns: Columns) -> Positions:
-    """As `LabelSpace.check` counts, of the soft rules that it passes over."""
-    positions = indices(space, columns)
-    table = Table(
-        {variable.name: positions[:, i] for i, variable in enumerate(space.variables)},
+def rules_broken(space: LabelSpace, values: Positions) -> NDArray[np.bool_]:
+    """Which rules, soft ones too, labels break (n, rules); a label is one value index per variable (n, variables)."""
+    labels = Assignments(
+        {variable.name: values[:, i] for i, variable in enumerate(space.variables)},
         {variable.name: variable.values for variable in space.variables},
-        len(positions),
+        len(values),
     )
-    soft = [0 if rule.probability is None else int(rule.formula.kleene(table)[1].sum()) for rule in space.rules]
-    return np.array(soft, dtype=np.int64)
+    return np.stack([rule.formula.kleene(labels)[1] for rule in space.rules], axis=1)
 
 
 # ---- θ (the paper's Fig. 5) ----
@@ -180,7 +192,7 @@ def _soft_breaks(space: LabelSpace, columns: Columns) -> Positions:
 class Histogram:
     """Counts of θ in `BINS` equal bins from 0 to 1.
 
-    `kind` "choices": θ of each variable's most probable value; "attributes": θ of every binary variable. `true` counts
+    `kind` "classes": θ of each variable's most probable value; "attributes": θ of every binary variable. `true` counts
     the θ that the true values get, where they are known, as the paper's Fig. 5 does.
     """
 
@@ -191,10 +203,10 @@ class Histogram:
 
 
 def histograms(part: Part) -> tuple[Histogram, ...]:
-    """One of the categorical and integer variables, one of the binary ones."""
+    """One for the categorical and integer variables, one for the binary ones."""
     space, out = part.space, []
     truth = value_probabilities(space, part.theta, part.truth)
-    for kind, binary in (("choices", False), ("attributes", True)):
+    for kind, binary in (("classes", False), ("attributes", True)):
         chosen = [i for i, variable in enumerate(space.variables) if variable.binary == binary]
         if not chosen or not len(part):
             continue
@@ -213,12 +225,17 @@ def _binned(theta: NDArray[Any]) -> tuple[int, ...]:
 def value_probabilities(space: LabelSpace, columns: NDArray[Any], positions: Positions) -> NDArray[np.float64]:
     """What probabilities of columns (n, width) give to a value of each variable (n, variables); NaN for none (−1)."""
     out = np.full(positions.shape, np.nan)
-    for i, (variable, (start, stop)) in enumerate(zip(space.variables, space.spans)):
-        block = columns[:, start:stop].astype(np.float64)
-        block = np.hstack([1 - block, block]) if variable.binary else block
+    for i, (_, p) in enumerate(_by_value(space, columns)):
         at = np.flatnonzero(positions[:, i] >= 0)
-        out[at, i] = block[at, positions[at, i]]
+        out[at, i] = p[at, positions[at, i]]
     return out
+
+
+def _by_value(space: LabelSpace, columns: NDArray[Any]) -> Iterator[tuple[Variable, NDArray[np.float64]]]:
+    """Each variable with the probabilities of its values (n, K), from those of columns (n, width)."""
+    for variable, (start, stop) in zip(space.variables, space.spans):
+        block = columns[:, start:stop].astype(np.float64)
+        yield variable, np.hstack([1 - block, block]) if variable.binary else block
 
 
 # ---- scores ----
@@ -238,7 +255,7 @@ class Score:
 
 @dataclass(frozen=True)
 class VariableScore:
-    """How often a variable's value is right, of the rows that know it."""
+    """How often a variable's value is right, among the rows where it is known."""
 
     variable: str
     known: int
@@ -247,7 +264,7 @@ class VariableScore:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often values of a variable are taken for each other: (true, predicted, count), by place in `values`."""
+    """How often values of a variable are confused: (true, predicted, count), by place in `values`."""
 
     variable: str
     values: tuple[str, ...]
@@ -255,23 +272,16 @@ class Confusion:
 
 
 def scores(part: Part) -> tuple[Score, ...]:
-    """One a column: precision, recall and F1 of the final predictions."""
+    """One per column: precision, recall and F1 of the final predictions."""
     space, out = part.space, []
     for i, (variable, span) in enumerate(zip(space.variables, space.spans)):
         known = part.truth[:, i] >= 0
         for column, at in zip(variable.columns, range(*span)):
             truth, found = part.known[known, at] == 1, part.final[known, at] == 1
             hits, support, given = int((truth & found).sum()), int(truth.sum()), int(found.sum())
-            out.append(
-                Score(
-                    column,
-                    variable.name,
-                    support,
-                    _ratio(hits, given),
-                    _ratio(hits, support),
-                    _ratio(2 * hits, support + given),
-                )
-            )
+            precision, recall = _ratio(hits, given), _ratio(hits, support)
+            f1 = _ratio(2 * hits, support + given)
+            out.append(Score(column, variable.name, support, precision, recall, f1))
     return tuple(out)
 
 
@@ -280,7 +290,7 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def variable_scores(part: Part) -> tuple[VariableScore, ...]:
-    """One a variable: the accuracy of the final predictions."""
+    """One per variable: the accuracy of the final predictions."""
     known = part.truth >= 0
     right = known & (part.final_values == part.truth)
     counts, hits = known.sum(axis=0).tolist(), right.sum(axis=0).tolist()
@@ -290,7 +300,7 @@ def variable_scores(part: Part) -> tuple[VariableScore, ...]:
 
 
 def confusions(part: Part) -> tuple[Confusion, ...]:
-    """One a variable that is not binary and is known in some row; of many values, only the mistakes."""
+    """One per variable that is not binary and is known in some row; of many values, only the mistakes."""
     out = []
     found = part.final_values
     for i, variable in enumerate(part.space.variables):
@@ -306,11 +316,23 @@ def confusions(part: Part) -> tuple[Confusion, ...]:
 
 
 def right(part: Part) -> tuple[int, int]:
-    """How many rows are right in all that is known of them, and of how many something is known."""
+    """How many rows are predicted right in everything known about them, and how many have something known."""
     known = ~np.isnan(part.known)
     rows = known.any(axis=1)
     hits = ((part.final == part.known) | ~known).all(axis=1)
+    if part.missed is not None:
+        hits &= part.missed == 0
     return int(hits[rows].sum()), int(rows.sum())
+
+
+def overall_f1(part: Part) -> float | None:
+    """F1 of all columns taken together, over what is known, if all variables are yes or no and there are several."""
+    if len(part.space.variables) < 2 or not all(variable.binary for variable in part.space.variables):
+        return None
+    known = ~np.isnan(part.known)
+    said, true = (part.final == 1) & known, (part.known == 1)
+    missed = 0 if part.missed is None else int(part.missed.sum())
+    return _ratio(2 * float((said & true).sum()), float(said.sum() + true.sum() + missed))
 
 
 def interval(hits: int, of: int) -> tuple[float, float]:
@@ -376,7 +398,7 @@ def _calibration(part: str, stage: str, confidence: NDArray[Any], hits: NDArray[
 
 @dataclass(frozen=True)
 class Doubt:
-    """A variable that a row is unsure of, and its most probable values with their probabilities given the rules."""
+    """A variable in doubt, and its most probable values with their probabilities given the rules."""
 
     variable: str
     values: tuple[tuple[str, float], ...]
@@ -386,8 +408,8 @@ class Doubt:
 class Uncertain:
     """A row whose label is in doubt.
 
-    `entropy` of p(y | V) in nats; `perplexity` its exponential: as unsure as among so many equally likely labels.
-    `label` is the most probable valid one, `probability` its share.
+    `entropy` of p(y | V) in nats; `perplexity` its exponential, the effective number of labels: that many equally
+    likely ones leave the same doubt. `label` is the most probable valid one, `probability` its probability.
     """
 
     row: int
@@ -399,8 +421,8 @@ class Uncertain:
     doubts: tuple[Doubt, ...]
 
 
-def uncertain(part: Part, most: int, first_row: int = 0, names: Sequence[str] | None = None) -> tuple[Uncertain, ...]:
-    """The rows of highest entropy, alike ones once; rows are numbered from `first_row`."""
+def uncertain(part: Part, most: int, names: Sequence[str] | None = None) -> tuple[Uncertain, ...]:
+    """The rows of highest entropy, those with equal predictions once; rows are counted from 0."""
     entropy = label_entropy(part)
     chosen = _distinct(part.logits.numpy(), np.argsort(-entropy, kind="stable"), most)
     chance = label_probability(part, chosen)
@@ -409,7 +431,7 @@ def uncertain(part: Part, most: int, first_row: int = 0, names: Sequence[str] | 
         row = int(part.rows[at])
         out.append(
             Uncertain(
-                row + first_row,
+                row,
                 None if names is None else str(names[row]),
                 float(entropy[at]),
                 float(np.exp(min(entropy[at], 700.0))),
@@ -422,23 +444,20 @@ def uncertain(part: Part, most: int, first_row: int = 0, names: Sequence[str] | 
 
 
 def label_entropy(part: Part) -> NDArray[np.float64]:
-    """H(y | V) of each row in nats, (rows,)."""
-    prior = EntropyPrior(part.space, circuit=part.decoder.circuit)
-    return np.maximum(0.0, -prior.log_prob(part.logits).double().numpy())
+    """H(y | V) of each row in nats, (rows,); of a mixture, the most it can be."""
+    p = part.predictive()
+    entropy = p.entropy_bounds()[1] if isinstance(p, Mixture) else p.entropy()
+    return entropy.double().clamp_min(0).numpy()
 
 
 def label_probability(part: Part, rows: Sequence[int]) -> NDArray[np.float64]:
     """p(y | V) of the most probable valid label y, (rows,)."""
-    logits = part.logits[list(rows)].double()
-    circuit = part.decoder.circuit
-    log_p = PseudoLabelPrior(part.space, circuit=circuit).log_prob(logits)
-    if circuit is not None:
-        log_p = log_p - ExclusivityPrior(part.space, circuit=circuit).log_prob(logits)
-    return log_p.exp().clamp(0, 1).numpy()
+    some = replace(part, logits=part.logits[list(rows)].double())
+    return some.predictive().best()[1].exp().clamp(0, 1).numpy()
 
 
 def _distinct(logits: NDArray[Any], order: Positions, most: int) -> list[int]:
-    """The first of `order` whose predictions differ: to label equal rows twice is to label in vain."""
+    """The first of `order` whose predictions differ: a second label for an equal row would add nothing."""
     seen: set[bytes] = set()
     out: list[int] = []
     for at in order.tolist():
@@ -452,7 +471,7 @@ def _distinct(logits: NDArray[Any], order: Positions, most: int) -> list[int]:
 
 
 def label_text(space: LabelSpace, columns: Columns) -> str:
-    """A label in a line: the values of variables that have some, and the attributes that hold."""
+    """A label on one line: the values of its variables, and the attributes that hold."""
     said = []
     for variable, value in zip(space.variables, space.decode(columns[None], "values")[0]):
         if not variable.binary:
@@ -466,9 +485,7 @@ def label_text(space: LabelSpace, columns: Columns) -> str:
 def _doubts(space: LabelSpace, marginals: NDArray[Any]) -> Iterator[Doubt]:
     """The variables of highest marginal entropy, with their likeliest values."""
     found = []
-    for variable, (start, stop) in zip(space.variables, space.spans):
-        p = marginals[start:stop].astype(np.float64)
-        p = np.array([1 - p[0], p[0]]) if variable.binary else p
+    for variable, (p,) in _by_value(space, marginals[None]):
         positive = p[p > 0]
         found.append((float(-(positive * np.log(positive)).sum()), variable, p))
     for _, variable, p in sorted(found, key=lambda item: -item[0])[:_SHOWN]:

@@ -1,10 +1,13 @@
-"""The report of a run: a summary in, one HTML page out that needs nothing else, no network, no other file."""
+"""The report of a run: a summary in, one HTML page out. It needs no network and no other file."""
 
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
+import io
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
@@ -15,7 +18,7 @@ from markupsafe import Markup
 
 from dssl.app import charts
 from dssl.app.measures import CLASSES, Confusion, Frequency, Histogram, RuleBreaks, Score, interval
-from dssl.app.summary import Summary
+from dssl.app.summary import Cells, Summary
 from dssl.errors import DataError
 from dssl.files import write_whole
 
@@ -24,11 +27,14 @@ if TYPE_CHECKING:
 
 _PARTS = {"labelled": 1, "unlabelled": 6, "test": 3}  # and their colours
 _RATES = {"accuracy": "accuracy on labelled rows in training", "score": "accuracy on held-out labelled rows"}
-_NOT_LOSS = {"step", "lr", "total", "seconds", *_RATES}  # columns of a log that are no part of the loss
+_NOT_LOSS = {"step", "lr", "total", "seconds", *_RATES}  # columns of a log that are not part of the loss
 _RULES, _SCORES, _PAIRS, _VARIETIES, _MISTAKES, _FEATURES = 100, 100, 30, 30, 10, 12  # shown at most
 _MATRICES, _MATRIX_CELLS, _SETTINGS = 4, 3000, 200
-_COLLAPSED, _UNCALIBRATED = 0.5, 0.1  # from where a notice is given
-_OFTEN = 0.1  # difference of frequencies that a notice is given for
+_VALUES = 12  # columns of a row
+_COLLAPSED, _UNCALIBRATED = 0.5, 0.1  # from which a notice is given
+_OFTEN = 0.1  # difference of frequencies that a notice is given for, if chance would not make it
+_CHANCE = 2.0  # standard errors that chance makes
+_BY_HEART, _THIN = 0.1, 50  # how far test rows may lie below labelled ones; test rows below which they are few
 
 
 def write_report(summary: Summary, path: str | Path) -> Path:
@@ -62,6 +68,7 @@ def render(summary: Summary) -> str:
         scores=_scores(summary.scores),
         calibration=_calibration(summary),
         varieties=sorted(summary.varieties, key=lambda v: v.predicted - v.labelled)[:_VARIETIES],
+        next=_next(summary),
         settings=_flat(summary.settings)[:_SETTINGS],
         facts=_flat({name: value for name, value in summary.data.items() if name != "title"})[:_SETTINGS],
         named=_FEATURES,
@@ -72,7 +79,7 @@ def csp(page: str) -> str:
     """The Content-Security-Policy that a page of ours asks for: to be sent with it where it is served."""
     found = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
     if found is None:
-        raise DataError("this page has no Content-Security-Policy\nWrite the report anew with write_report.")
+        raise DataError("this page has no Content-Security-Policy\nWrite the report again with write_report.")
     return unescape(found[1])
 
 
@@ -95,12 +102,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": charts.number, "percent": charts.percent, "cut": charts.shortened}
-    environment.globals |= {"meter": charts.meter}
+    environment.globals |= {"meter": charts.meter, "values": _values}
     return environment
 
 
 def duration(seconds: float) -> str:
-    """Seconds as one says them.
+    """Seconds in words.
 
     >>> [duration(s) for s in (0.34, 42, 75, 3725)]
     ['0.3 s', '42 s', '1 min 15 s', '1 h 2 min']
@@ -155,7 +162,7 @@ def _rules_tile(summary: Summary) -> tuple[str, Any, str]:
     part, found = next(iter(summary.broken.items()))
     arrow = Markup('{}<span class="arrow" aria-label="before, and after"> → </span>{}')
     shares = [charts.percent(n / found.rows) for n in (found.raw, found.final)]
-    said = f"of {part} rows: as the network alone would have it, and as predicted"
+    said = f"of {part} rows: for the network alone, and for the final predictions"
     return "Rows that break rules", arrow.format(*shares), said
 
 
@@ -163,7 +170,7 @@ def _calibration_tile(summary: Summary) -> tuple[str, str, str]:
     if not summary.calibrations:
         return "Calibration error", "–", "No labels to compare confidence with."
     last = summary.calibrations[-1]
-    side = "too sure" if _excess(last.levels) > 0 else "too unsure"
+    side = "overconfident" if _excess(last.levels) > 0 else "underconfident"
     return "Calibration error", charts.percent(last.error), f"on {last.part} rows, {side} on average"
 
 
@@ -188,7 +195,10 @@ def notices(summary: Summary) -> list[str]:
     out = []
     for part, found in summary.broken.items():
         if found.final:
-            out.append(f"{found.final:,} final predictions on {part} rows break a rule. This must not be: report it.")
+            out.append(
+                f"{found.final:,} final predictions on {part} rows break a rule. "
+                "This should never happen: please report it."
+            )
     if summary.collapse is not None and summary.collapse < _COLLAPSED:
         out.append(
             f"Predictions on unlabelled rows are only {100 * summary.collapse:.0f} % as varied as the labels. Lower "
@@ -201,7 +211,8 @@ def notices(summary: Summary) -> list[str]:
             f"Probabilities are {sure} confident than they should be (calibration error {charts.percent(last.error)}): "
             "trust the order of predictions rather than their probabilities."
         )
-    apart = [f for f in _by_difference(summary.frequencies) if _difference(f) > _OFTEN]
+    out += _test_notices(summary)
+    apart = [f for f in _by_difference(summary.frequencies) if _difference(f) > max(_OFTEN, _by_chance(f, summary))]
     if apart:
         f = apart[0]
         others = len(apart) - 1
@@ -209,14 +220,40 @@ def notices(summary: Summary) -> list[str]:
         out.append(
             f"“{charts.shortened(f.column, 80)}” is true in {charts.percent(f.labelled or 0)} of the labels and "
             f"predicted for {charts.percent(f.predicted or 0)} of the unlabelled rows{more}. Either the labels are not "
-            "typical, or the model leans."
+            "typical, or the model is biased."
         )
     if summary.scored == "labelled":
         out.append("There are no test rows: scores and calibration are of the rows the model was trained on.")
     return out
 
 
+def _test_notices(summary: Summary) -> list[str]:
+    """What the number of test rows, and their distance from the labelled ones, says about accuracy."""
+    (hits, of), (known, labelled) = (summary.right.get(part, (0, 0)) for part in ("test", "labelled"))
+    if not of:
+        return []
+    low, high = interval(hits, of)
+    out = []
+    if labelled and known / labelled - high > _BY_HEART:
+        out.append(
+            f"{charts.percent(known / labelled)} of labelled rows are right, and {charts.percent(hits / of)} of "
+            f"{of:,} test rows: the model knows its labels by heart. Trust the test rows; more labels will help most."
+        )
+    if of < _THIN:
+        out.append(
+            f"There are only {of:,} test rows: on others accuracy may well lie anywhere from {100 * low:.0f} to "
+            f"{100 * high:.0f} %. Hold more rows out before you compare models."
+        )
+    return out
+
+
 # ---- data ----
+
+
+def _by_chance(f: Frequency, summary: Summary) -> float:
+    """A difference that the draw of so many labelled rows makes by itself."""
+    spread = max(p * (1 - p) for p in (f.labelled or 0.0, f.predicted or 0.0))
+    return _CHANCE * math.sqrt(spread / max(1, summary.counts.labelled + summary.counts.partly))
 
 
 def _difference(f: Frequency) -> float:
@@ -251,7 +288,7 @@ def _data(summary: Summary) -> dict[str, Any]:
 
 
 def _pairs(shown: Sequence[Frequency], names: tuple[str, str]) -> Iterator[Markup]:
-    """Values of choices and attributes, each with an axis of their own; many of one kind in two pictures."""
+    """Values of classes and attributes, each kind with its own axis; many of one kind in two pictures."""
     label = "How often each value occurs in the labels and in the predictions for unlabelled rows"
     kinds = [[f for f in shown if (f.column == f.variable) is binary] for binary in (False, True)]
     for kind in kinds:
@@ -304,10 +341,10 @@ def _points(rows: Sequence[Mapping[str, float | None]], name: str) -> list[tuple
 
 
 def _histograms(summary: Summary) -> list[dict[str, Any]]:
-    """By kind: panels (part, chart), one a part."""
+    """By kind: panels (part, chart), one per part."""
     out = []
     for kind, title, below in (
-        ("choices", "Classes", "θ of the most probable value"),
+        ("classes", "Classes", "θ of the most probable value"),
         ("attributes", "Attributes", "θ of each attribute"),
     ):
         panels = [(h.part, sum(h.counts), _histogram(h, below)) for h in summary.histograms if h.kind == kind]
@@ -326,7 +363,7 @@ def _histogram(h: Histogram, below: str) -> Markup:
 
 
 def _confusions(summary: Summary) -> dict[str, Any]:
-    """Matrices of the variables that are worst known, as far as they fit a page, and the most frequent mistakes."""
+    """Matrices of the variables predicted worst, as far as they fit on the page, and the most frequent mistakes."""
     accuracy = {v.variable: 2.0 if v.accuracy is None else v.accuracy for v in summary.variable_scores}
     chosen = sorted(summary.confusions, key=lambda c: accuracy[c.variable])[:_MATRICES]
     out, cells = [], 0
@@ -368,6 +405,40 @@ def _calibration(summary: Summary) -> dict[str, Any] | None:
         "rows": [(names[c.stage][0], c.error, sum(v.count for v in c.levels)) for c in summary.calibrations],
         "part": summary.calibrations[0].part,
     }
+
+
+# ---- what to label next ----
+
+
+def _next(summary: Summary) -> dict[str, Any]:
+    """Rows worth labelling with their values; names that only say where a row is are left out."""
+    rows = list(zip(summary.uncertain, summary.uncertain_cells, strict=True))
+    return {
+        "rows": rows,
+        "named": any(u.name not in (None, f"line {u.row}", f"row {u.row}") for u, _ in rows),
+        "cells": any(summary.uncertain_cells),
+        "csv": f"data:text/csv;base64,{base64.b64encode(next_csv(summary).encode()).decode()}",
+    }
+
+
+def next_csv(summary: Summary) -> str:
+    """The rows worth labelling as CSV: number, name, what is predicted, how sure that is, and the row's own columns."""
+    columns = list(dict.fromkeys(name for cells in summary.uncertain_cells for name in cells))
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["row", "name", "most probable label", "probability", "effective number of labels", *columns])
+    for u, cells in zip(summary.uncertain, summary.uncertain_cells, strict=True):
+        said = [u.row, u.name or "", u.label, f"{u.probability:.4f}", f"{u.perplexity:.2f}"]
+        writer.writerow([*said, *(cells.get(name, "") for name in columns)])
+    return out.getvalue()
+
+
+def _values(cells: Cells) -> Markup:
+    """A row's columns in one paragraph."""
+    pair = Markup('<span class="note">{}</span> {}')
+    return Markup(", ").join(
+        pair.format(charts.shortened(n, 40), charts.shortened(v, 160)) for n, v in list(cells.items())[:_VALUES]
+    )
 
 
 # ---- settings ----

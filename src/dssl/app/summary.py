@@ -1,4 +1,4 @@
-"""Summary: everything a report says of a run, as plain numbers that a JSON file can hold."""
+"""Summary: everything a report says about a run, as plain numbers that a JSON file can hold."""
 
 from __future__ import annotations
 
@@ -6,37 +6,67 @@ import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
+import polars as pl
 import sklearn
 import torch
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 import dssl
 from dssl.app import measures
 from dssl.app.measures import Part
 from dssl.errors import DataError
-from dssl.files import write_whole
+from dssl.files import present, write_whole
 from dssl.logic.labels import Columns
-from dssl.logic.variables import shown
-from dssl.training.estimators import DSSLClassifier
-from dssl.training.objective import collapse
+from dssl.logic.language.variables import shown
+from dssl.models.auto.elements import network_name
+from dssl.models.estimators import DSSLClassifier
+from dssl.models.inference import count, taken
+from dssl.training.balance import collapse
 
-_FORMAT, _VERSION = "dssl summary", 1
-_ROWS, _CELLS, _SEED = 20_000, 20_000_000, 0  # looked at, at most, of labelled and of unlabelled rows; and drawn by
+_FORMAT, _VERSION = "dssl summary", 2
+_ROWS, _CELLS, _SEED = 20_000, 20_000_000, 0  # rows and cells of a part, at most; seed of the draw
 _CURVE = 300  # points of a learning curve, at most
 _UNSURE = 20  # rows listed as worth labelling
+_COLUMNS, _LONGEST = 60, 500  # of a listed row: columns, and characters of each
+
+Cells = dict[str, str]  # of one row, by column
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where rows come from: their numbers in the file (counted from 0 without), their names, and all their columns."""
+
+    numbers: Sequence[int] | None = None
+    names: Sequence[str] | None = None
+    cells: pl.DataFrame | None = None
+
+    def number(self, row: int) -> int:
+        return row if self.numbers is None else int(self.numbers[row])
+
+    def shown(self, row: int) -> Cells:
+        """The cells of a row that are not empty."""
+        if self.cells is None:
+            return {}
+        found = self.cells[:, :_COLUMNS].row(row, named=True)
+        return {name: str(value)[:_LONGEST] for name, value in found.items() if value is not None and str(value)}
+
+    def require(self, rows: int) -> None:
+        """An error unless there is one of everything for each of so many rows."""
+        for what, given in (("row names", self.names), ("row numbers", self.numbers), ("rows of cells", self.cells)):
+            if given is not None and len(given) != rows:
+                raise DataError(f"{len(given):,} {what} and {rows:,} rows\nGive one for each row.")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows: `labelled` know every variable, `partly` some, `unlabelled` none; `test` rows are counted apart."""
+    """Rows: in `labelled` every variable is known, in `partly` some, in `unlabelled` none; `test` is separate."""
 
     rows: int
     labelled: int
@@ -58,8 +88,8 @@ class Variety:
 class Summary:
     """What a run did and how well; `save` and `load` keep it as JSON, `dssl.app.report` makes a page of it.
 
-    `looked_at` says of each part how many rows the figures are of; `scored` names the part that scores and calibration
-    are about. Parts that a run lacks leave their figures empty.
+    `looked_at` says how many rows of each part the figures are about; `scored` names the part that scores and
+    calibration are about. Figures about parts that a run lacks are empty.
     """
 
     title: str
@@ -82,7 +112,7 @@ class Summary:
     curves: tuple[dict[str, float | None], ...]
     histograms: tuple[measures.Histogram, ...]
     scored: str | None
-    right: dict[str, tuple[int, int]]  # rows that are right in all that is known, of how many
+    right: dict[str, tuple[int, int]]  # rows that are right in everything known, of how many
     scores: tuple[measures.Score, ...]
     variable_scores: tuple[measures.VariableScore, ...]
     confusions: tuple[measures.Confusion, ...]
@@ -90,6 +120,7 @@ class Summary:
     collapse: float | None
     varieties: tuple[Variety, ...]
     uncertain: tuple[measures.Uncertain, ...]
+    uncertain_cells: tuple[Cells, ...]  # of the same rows; empty where the columns of the file are not known
 
     @property
     def score(self) -> float | None:
@@ -113,23 +144,28 @@ class Summary:
         """Read what `save` wrote; other files are refused."""
         path = Path(path)
         try:
-            content = json.loads(path.read_bytes())
-        except OSError as error:
-            raise DataError(f"'{path}' cannot be read: {error.strerror}\nGive the summary.json of a run.") from None
+            content = json.loads(present(path).read_bytes())
+        except DataError:
+            raise
         except (ValueError, RecursionError):
             raise DataError(f"'{path}' is not JSON\nGive the summary.json of a run.") from None
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise DataError(f"'{path}' is not the summary of a run\nGive a summary.json that `dssl fit` wrote.")
         version = content.get("version")
+        if isinstance(version, int) and version < _VERSION:
+            raise DataError(
+                f"'{path}' was written by an earlier dssl: version {version} of the format, not {_VERSION}\n"
+                "Fit again to have a new one."
+            )
         if not isinstance(version, int) or version > _VERSION:
             raise DataError(
                 f"'{path}' has version {shown(repr(version))} of the format, and this dssl reads up to {_VERSION}\n"
-                "Update dssl, or write the summary anew."
+                "Update dssl, or write the summary again."
             )
         try:
             return _read(cls, {name: content[name] for name in content if name not in ("format", "version")}, "")
         except (KeyError, TypeError) as error:
-            raise DataError(f"'{path}' is damaged: {error.args[0]}\nWrite the summary anew.") from None
+            raise DataError(f"'{path}' is damaged: {error.args[0]}\nWrite the summary again.") from None
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
@@ -180,8 +216,8 @@ def summarise(
     *,
     X_test: Any = None,
     y_test: Any = None,
-    row_names: Sequence[str] | None = None,
-    first_row: int = 0,
+    missed: measures.Positions | None = None,
+    rows: Origin = Origin(),
     feature_names: Sequence[str] | None = None,
     log_rows: Sequence[Mapping[str, Any]] | None = None,
     settings: Mapping[str, Any],
@@ -199,8 +235,9 @@ def summarise(
     >>> summary.counts
     Counts(rows=20, labelled=10, partly=0, unlabelled=10, test=0)
 
-    * `row_names`: of the rows of X; their numbers count from `first_row`.
-    * `log_rows`: of the run's log, by default `model.history_`.
+    * `rows`: where the rows of X come from, for the list of those worth labelling.
+    * `log_rows`: the rows of the run's log, by default `model.history_`.
+    * `missed`: how many labels each test row has that the space does not have; such a row is never right.
     * `settings`, `command`, `data`: shown as they are. `data["title"]` or `data["file"]` names the run.
 
     Of labelled and of unlabelled rows at most 20,000 are looked at, drawn at random with a fixed seed; fewer if labels
@@ -208,13 +245,12 @@ def summarise(
     """
     check_is_fitted(model, "network_")
     if (X_test is None) != (y_test is None):
-        raise DataError("test rows come with labels\nGive both X_test and y_test, or neither.")
+        raise DataError("test rows need labels\nGive both X_test and y_test, or neither.")
     columns = model.targets_.encode(y)
-    if _num_samples(X) != len(columns):
-        raise DataError(f"{_num_samples(X):,} rows and {len(columns):,} labels\nGive one label a row.")
-    if row_names is not None and len(row_names) != len(columns):
-        raise DataError(f"{len(row_names):,} row names and {len(columns):,} rows\nGive one name a row.")
-    parts = _parts(model, X, columns, X_test, y_test)
+    if count(X) != len(columns):
+        raise DataError(f"{count(X):,} rows and {len(columns):,} labels\nGive one label per row.")
+    rows.require(len(columns))
+    parts = _parts(model, X, columns, X_test, y_test, missed)
     names = feature_names if feature_names is not None else getattr(model, "feature_names_in_", None)
     title = data.get("title", data.get("file", "A run"))
     return Summary(
@@ -233,15 +269,17 @@ def summarise(
         counts=_counts(model, columns, parts.get("test")),
         looked_at={name: (len(part), part.total) for name, part in parts.items()},
         curves=_curves(model.history_ if log_rows is None else log_rows),
-        **_measured(model, columns, parts, row_names, first_row),
+        **_measured(model, columns, parts, rows),
     )
 
 
 def _network(model: DSSLClassifier) -> str:
-    return str(model.network or ("mlp" if len(model.input_shape_) == 1 else "cnn"))
+    return network_name(str(model.network), model.elements_, model.input_shape_)
 
 
-def _parts(model: DSSLClassifier, X: Any, columns: Columns, X_test: Any, y_test: Any) -> dict[str, Part]:
+def _parts(
+    model: DSSLClassifier, X: Any, columns: Columns, X_test: Any, y_test: Any, missed: measures.Positions | None
+) -> dict[str, Part]:
     """The parts that have rows, in the order of a report."""
     labelled = ~np.isnan(columns).all(axis=1)
     random = np.random.default_rng(_SEED)
@@ -251,14 +289,14 @@ def _parts(model: DSSLClassifier, X: Any, columns: Columns, X_test: Any, y_test:
         rows = np.flatnonzero(mask)
         if len(rows):
             drawn = rows if len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
-            logits = model._logits(_safe_indexing(X, drawn))
+            logits = model._logits(taken(X, drawn))
             out[name] = Part(name, len(rows), drawn, columns[drawn], logits, model.decoder_)
-    if X_test is not None and _num_samples(X_test):
+    if X_test is not None and count(X_test):
         known = model.targets_.encode(y_test)
         logits = model._logits(X_test)
         if len(logits) != len(known):
-            raise DataError(f"{len(logits):,} test rows and {len(known):,} labels\nGive one label a row.")
-        out["test"] = Part("test", len(known), np.arange(len(known)), known, logits, model.decoder_)
+            raise DataError(f"{len(logits):,} test rows and {len(known):,} labels\nGive one label per row.")
+        out["test"] = Part("test", len(known), np.arange(len(known)), known, logits, model.decoder_, missed)
     return out
 
 
@@ -268,18 +306,18 @@ def _counts(model: DSSLClassifier, columns: Columns, test: Part | None) -> Count
     return Counts(len(columns), whole, labelled - whole, len(columns) - labelled, 0 if test is None else len(test))
 
 
-def _measured(
-    model: DSSLClassifier, columns: Columns, parts: Mapping[str, Part], row_names: Sequence[str] | None, first_row: int
-) -> dict[str, Any]:
+def _measured(model: DSSLClassifier, columns: Columns, parts: Mapping[str, Part], rows: Origin) -> dict[str, Any]:
     space = model.space_
     right = {name: measures.right(part) for name, part in parts.items() if name != "unlabelled"}
     scored = next((parts[name] for name in ("test", "labelled") if right.get(name, (0, 0))[1]), None)
     fresh = [parts[name] for name in ("unlabelled", "test") if name in parts] or list(parts.values())
     rules, broken = measures.broken_rules(space, fresh)
     unlabelled = parts.get("unlabelled")
+    unsure = () if unlabelled is None else measures.uncertain(unlabelled, _UNSURE, rows.names)
     found = None
     if unlabelled is not None and "labelled" in parts:
-        found = collapse(space, unlabelled.logits, torch.from_numpy(parts["labelled"].known))
+        known = torch.from_numpy(parts["labelled"].known)
+        found = collapse(space, unlabelled.logits, known, model.decoder_.components)
     return {
         "frequencies": measures.frequencies(space, columns, unlabelled),
         "rules": rules,
@@ -298,9 +336,8 @@ def _measured(
             Variety(variable.name, float(p), float(q))
             for variable, p, q in zip(space.variables, found.predicted, found.labelled)
         ),
-        "uncertain": ()
-        if unlabelled is None
-        else measures.uncertain(unlabelled, _UNSURE, first_row=first_row, names=row_names),
+        "uncertain": tuple(replace(u, row=rows.number(u.row)) for u in unsure),
+        "uncertain_cells": tuple(rows.shown(u.row) for u in unsure),
     }
 
 
@@ -311,7 +348,7 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float | None],
 
 
 def _number(value: Any) -> float | None:
-    """A finite number, of whatever type a log has it in; None for anything else."""
+    """A finite number of any type; None for anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -320,7 +357,7 @@ def _number(value: Any) -> float | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; what JSON has no form for becomes its text."""
+    """A value for JSON; what JSON cannot hold becomes text."""
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What commands say: words and tables for people, one JSON object for machines, errors in one voice."""
+"""What commands say: text and tables for people, one JSON object for machines, errors in one style."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
-from dssl.errors import DataError, RuleError
+from cyclopts import Parameter
 
+JSON = Parameter(help="Print one JSON object, and nothing else, on stdout.", negative="")  # the flag of all commands
 _WIDTH = 110  # of tables that are not shown on a terminal
 
 
@@ -19,7 +20,7 @@ class UsageError(Exception):
 
 
 class Terminal:
-    """Where a command speaks. `as_json`: people's words are left out, and `result` prints one object on stdout.
+    """Where a command prints. `as_json`: text for people is left out, and `result` prints one object on stdout.
 
     Warnings go to stderr, and into the object too.
     """
@@ -29,7 +30,7 @@ class Terminal:
         self.warnings: list[str] = []
 
     def say(self, text: str = "") -> None:
-        """A line for people, as it is: never wrapped or cut."""
+        """A line for people, never wrapped or cut."""
         if not self.silent:
             print(text, flush=True)
 
@@ -48,10 +49,10 @@ class Terminal:
         width = None if sys.stdout.isatty() else _WIDTH
         Console(width=width, highlight=False).print(table)
 
-    def counted(self, parts: Iterable[Sized]) -> Iterator[Any]:
-        """The same parts; people at a terminal see how many rows they came to."""
+    def counted(self, frames: Iterable[Sized]) -> Iterator[Any]:
+        """The same frames; people at a terminal see how many rows have come so far."""
         if self.silent or not sys.stderr.isatty():
-            yield from parts
+            yield from frames
             return
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -59,12 +60,12 @@ class Terminal:
         columns = (SpinnerColumn(), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("rows", total=None)
-            for part in parts:
-                yield part
-                progress.advance(task, len(part))
+            for frame in frames:
+                yield frame
+                progress.advance(task, len(frame))
 
     def warn(self, text: str) -> None:
-        """Something that is not as it may seem, and what to do about it."""
+        """Something the user may not expect, and what to do about it."""
         self.warnings.append(text)
         print(f"warning: {text}", file=sys.stderr, flush=True)
 
@@ -75,23 +76,18 @@ class Terminal:
 
 
 def error_text(error: BaseException) -> str:
-    """What went wrong with files and the like, in the manner of our own errors."""
+    """What went wrong with a file, in the style of our own errors."""
     if isinstance(error, OSError) and error.filename is not None:
         name = Path(str(error.filename))
         return f"'{name}': {error.strerror}\n{_neighbour(name)}Check the path and its permissions."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):  # files say theirs
-        return f"the output cannot be written: {error.strerror}\nFree some space, and run the same again."
+        return f"the output cannot be written: {error.strerror}\nFree some space, and try again."
     return str(error)
 
 
-def in_file(error: RuleError, path: Path) -> DataError:
-    """The same error, with the file that the rule stands in."""
-    return DataError(f"'{path}'{', ' if error.line is not None else ': '}{error}")
-
-
 def _neighbour(name: Path) -> str:
-    """The file of the same folder that is called most like one that is not there."""
-    from dssl.logic.variables import nearest
+    """The file in the same folder whose name is closest to one that is not there."""
+    from dssl.logic.language.variables import nearest
 
     if name.exists() or not name.parent.is_dir():
         return ""

@@ -4,7 +4,7 @@ Nodes stand in topological order, children before parents, the root last. `kind`
 AND, OR; `literal` holds ``column + 1`` for "column is true" and ``-(column + 1)`` for "column is false"
 (0 for other kinds); the children of node n are ``child[ptr[n]:ptr[n + 1]]``.
 
-Columns are those of the space, followed by one column a soft rule (true exactly when the rule holds).
+Columns are those of the space, followed by one column per soft rule (true exactly when the rule holds).
 A binary column stands alone. The columns of a categorical variable form a block of which exactly one is true:
 its literals are positive only, and two of them exclude each other. A variable that a branch does not mention is
 free there.
@@ -13,7 +13,6 @@ free there.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,17 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl import files
-from dssl.circuits import packed
-from dssl.circuits.jit import kept
-from dssl.logic.variables import shown
+from dssl.circuits.formats import packed
+from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, levels
+from dssl.errors import DataError
+from dssl.logic.language.variables import shown
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
     from dssl.circuits.verification import Verification
 
-FALSE, TRUE, LITERAL, AND, OR = range(5)
-
+_MOST = (1 << 31) - 8  # nodes, edges and literals together: the kernels number them in 32 bits
 _FORMAT, _VERSION = "dssl circuit", 1
 _ANEW = "Compile the rules with this version of dssl and save the circuit anew."
 _DTYPES = {
@@ -55,6 +54,8 @@ class Circuit:
     and being false. Weights need not sum to one, and a weight of −inf is evidence. Every query is exact, batched over
     the leading shape and, where its answer is a number, differentiable. With `strict=True` a query raises `DataError`
     when the weights of a row leave no valid label; otherwise that row's log weight is −inf.
+
+    Threads may share it: queries change nothing, and its arrays are its own and cannot be written to.
     """
 
     kind: NDArray[np.int8]
@@ -68,11 +69,19 @@ class Circuit:
 
     def __post_init__(self) -> None:
         for name, dtype in _DTYPES.items():
-            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+            # a copy that nobody else can write to: what was proved of it stays true
+            object.__setattr__(self, name, _sealed(np.array(getattr(self, name), dtype, order="C")))
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "soft", tuple(float(p) for p in self.soft))
         if reason := _fault_of_shapes(self) or _fault_of_blocks(self) or _fault_of_nodes(self):
-            raise ValueError(f"these arrays are no circuit: {reason}. See the docstring of dssl.circuits.circuit.")
+            raise DataError(f"these arrays are not a circuit: {reason}. See the docstring of dssl.circuits.circuit.")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Unpickle or copy: numpy forgets that an array cannot be written to."""
+        self.__dict__.update(state)
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                _sealed(value)
 
     def __repr__(self) -> str:
         return f"Circuit({self.nodes} nodes, {self.edges} edges, {self.width} columns)"
@@ -102,20 +111,32 @@ class Circuit:
     @cached_property
     def levels(self) -> NDArray[np.int32]:
         """Edges on the longest path from each node to a leaf, shape (nodes,)."""
-        return _levels(self.ptr, self.child)
+        return _sealed(levels(self.ptr, self.child))
 
     @cached_property
     def block_of_column(self) -> NDArray[np.int32]:
         """The block each column belongs to, shape (columns,)."""
-        return np.repeat(np.arange(len(self.categorical), dtype=np.int32), np.diff(self.starts))
+        return _sealed(np.repeat(np.arange(len(self.categorical), dtype=np.int32), np.diff(self.starts)))
 
-    def count(self) -> int:
+    def count(self, over: Iterable[int] | None = None) -> int:
         """The number of valid labels, exactly: a Python integer of any size.
 
         A variable that nothing mentions is free and multiplies the count by its number of values; soft rules are
-        settled by the other variables and never change it.
+        settled by the other variables and never change it. `over` some blocks: how many of their labels can be
+        completed to a valid one.
         """
-        return _count(self)
+        from dssl.circuits import counting, projection, proof
+
+        proof.require_deterministic(self)
+        return counting.models(self) if over is None else projection.projected(self, over)
+
+    def log_weight(self, weights: NDArray[np.float64]) -> float:
+        """log Σ over valid labels of Π literal weights: of each column being true and false, an array (width, 2)."""
+        import torch
+
+        with np.errstate(divide="ignore"):
+            logs = torch.from_numpy(np.log(np.asarray(weights, np.float64)))
+        return float(self.log_wmc(logs[:, 0].contiguous(), logs[:, 1].contiguous()))
 
     # ---- questions ----
 
@@ -180,35 +201,35 @@ class Circuit:
 
     def to_dot(self) -> str:
         """The circuit as Graphviz text, for circuits of up to 200 nodes."""
-        from dssl.circuits import drawing
+        from dssl.circuits.formats import drawing
 
         return drawing.to_dot(self)
 
     def to_svg(self) -> str:
         """The circuit as an SVG picture, for circuits of up to 200 nodes."""
-        from dssl.circuits import drawing
+        from dssl.circuits.formats import drawing
 
         return drawing.to_svg(self)
 
     def to_nnf(self) -> str:
-        """The circuit as c2d's `.nnf` text over plain Boolean columns; see `dssl.circuits.formats.to_nnf`."""
-        from dssl.circuits import formats
+        """The circuit as c2d's `.nnf` text over plain Boolean columns; see `dssl.circuits.formats.nnf.to_nnf`."""
+        from dssl.circuits.formats import nnf
 
-        return formats.to_nnf(self)
+        return nnf.to_nnf(self)
 
     @classmethod
     def from_nnf(cls, source: str | Path, *, variables: int | None = None) -> Circuit:
-        """Read c2d's or d4's `.nnf`, from a path or a text; see `dssl.circuits.formats.from_nnf`."""
-        from dssl.circuits import formats
+        """Read c2d's or d4's `.nnf`, from a path or a text; see `dssl.circuits.formats.nnf.from_nnf`."""
+        from dssl.circuits.formats import nnf
 
-        return formats.from_nnf(source, variables=variables)
+        return nnf.from_nnf(source, variables=variables)
 
     @classmethod
     def from_sdd(cls, path: str | Path, vtree: str | Path | None = None) -> Circuit:
-        """Read an `.sdd` file; see `dssl.circuits.formats.from_sdd`."""
-        from dssl.circuits import formats
+        """Read an `.sdd` file; see `dssl.circuits.formats.sdd.from_sdd`."""
+        from dssl.circuits.formats import sdd
 
-        return formats.from_sdd(path, vtree)
+        return sdd.from_sdd(path, vtree)
 
     @classmethod
     def paths(
@@ -217,12 +238,16 @@ class Circuit:
         source: Hashable,
         target: Hashable,
         *,
+        budget_s: float = 60.0,
         budget_nodes: int = 20_000_000,
+        budget_bytes: int | None = None,
     ) -> Circuit:
-        """The simple paths of a graph, a column an edge; see `dssl.circuits.paths.simple_paths`."""
-        from dssl.circuits import paths
+        """The simple paths of a graph, one column per edge; see `dssl.circuits.compile.native.paths.simple_paths`."""
+        from dssl.circuits.compile.native import paths
 
-        return paths.simple_paths(edges, source, target, budget_nodes=budget_nodes)
+        return paths.simple_paths(
+            edges, source, target, budget_s=budget_s, budget_nodes=budget_nodes, budget_bytes=budget_bytes
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the circuit to `path` (npz, no pickle): the whole file appears, or none of it."""
@@ -240,24 +265,31 @@ class Circuit:
             meta = json.loads(bytes(arrays["meta"]))
             ours, version = meta["format"] == _FORMAT, meta["version"]
             fields = {name: arrays[name] for name in _DTYPES} if ours and version == _VERSION else None
+        except DataError:  # a folder
+            raise
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not a circuit saved by dssl, or was cut short. {_ANEW}") from error
+            raise DataError(f"{path} is not a circuit saved by dssl, or was cut short. {_ANEW}") from error
         if fields is None:
             fact = (
                 f"has circuit format {shown(str(version))}, and this dssl reads {_VERSION}"
                 if ours
                 else "is not a circuit"
             )
-            raise ValueError(f"{path} {fact}. {_ANEW}")
+            raise DataError(f"{path} {fact}. {_ANEW}")
         try:
             _refuse_other_types(fields, meta["names"])
             return cls(**fields, names=tuple(meta["names"]), soft=tuple(meta["soft"]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{path} is damaged: {str(error).rstrip('.')}. {_ANEW}") from error
+            raise DataError(f"{path} is damaged: {str(error).rstrip('.')}. {_ANEW}") from error
+
+
+def _sealed(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
 
 
 def _refuse_other_types(fields: Mapping[str, NDArray[Any]], names: Any) -> None:
-    """Numbers of another type may not fit the circuit's own, and would change in silence."""
+    """Numbers of another type may not fit the circuit's own, and would change silently."""
     for name, dtype in _DTYPES.items():
         if fields[name].dtype != dtype:
             raise ValueError(f"`{name}` is of {fields[name].dtype}, not of {np.dtype(dtype)}.")
@@ -266,7 +298,7 @@ def _refuse_other_types(fields: Mapping[str, NDArray[Any]], names: Any) -> None:
 
 
 def _fault_of_shapes(c: Circuit) -> str:
-    """Which array is no vector, or nothing."""
+    """Which array is not a vector, or nothing."""
     odd = next((name for name in _DTYPES if getattr(c, name).ndim != 1), None)
     return f"`{odd}` has shape {getattr(c, odd).shape}" if odd is not None else ""
 
@@ -291,6 +323,8 @@ def _fault_of_blocks(c: Circuit) -> str:
 def _fault_of_nodes(c: Circuit) -> str:
     """What is wrong with the nodes, or nothing."""
     n, arity = len(c.kind), np.diff(c.ptr)
+    if 2 * int(c.starts[-1]) + n + len(c.child) > _MOST:
+        return f"{n:,} nodes and {len(c.child):,} edges over {c.starts[-1]:,} columns are more than kernels can number"
     if n == 0 or len(c.literal) != n or len(c.ptr) != n + 1:
         return f"`kind`, `literal` and `ptr` must describe the same nodes, at least one ({n} kinds)"
     if c.ptr[0] != 0 or c.ptr[-1] != len(c.child) or (arity < 0).any():
@@ -310,47 +344,3 @@ def _fault_of_nodes(c: Circuit) -> str:
     if c.categorical[c.block_of_column[negative]].any():
         return "a categorical variable has a negative literal"
     return ""
-
-
-@kept
-def _levels(ptr, child):  # type: ignore[no-untyped-def]
-    """Longest path from each node down to a leaf."""
-    out = np.zeros(len(ptr) - 1, np.int32)
-    for node in range(len(out)):
-        for edge in range(ptr[node], ptr[node + 1]):
-            out[node] = max(out[node], out[child[edge]] + 1)
-    return out
-
-
-def _count(c: Circuit) -> int:
-    """Each node's number of labels over *all* hard variables, so nothing needs to know who mentions what.
-
-    A conjunction multiplies such counts and divides by the number of all labels; the division is exact because
-    the children share no variable. A literal divides by the size of its block, or by one for a soft rule.
-    """
-    sizes = np.where(c.categorical, np.diff(c.starts), 2)
-    hard = len(sizes) - len(c.soft)
-    everything = math.prod(sizes[:hard].tolist())
-    shift = everything.bit_length() - 1 if everything.bit_count() == 1 else 0  # binaries only: shifts beat divisions
-    sizes[hard:] = 1
-    of_literal = sizes[c.block_of_column[np.maximum(np.abs(c.literal) - 1, 0)]] if len(sizes) else c.literal
-    kind, divisor, ptr, child = c.kind.tolist(), of_literal.tolist(), c.ptr.tolist(), c.child.tolist()
-    counts = [0] * len(kind)
-    for node, k in enumerate(kind):
-        if k == TRUE:
-            counts[node] = everything
-        elif k == LITERAL:
-            counts[node] = everything // divisor[node]
-        elif k == OR:
-            counts[node] = sum([counts[x] for x in child[ptr[node] : ptr[node + 1]]])
-        elif k == AND:
-            product, small = -1, 1
-            for x in child[ptr[node] : ptr[node + 1]]:
-                if kind[x] == LITERAL:
-                    small *= divisor[x]
-                elif product < 0:
-                    product = counts[x]
-                else:
-                    product = product * counts[x] >> shift if shift else product * counts[x] // everything
-            counts[node] = (everything if product < 0 else product) // small
-    return counts[-1]

@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dssl.circuits import layered
 from dssl.circuits.circuit import Circuit
-from dssl.circuits.launch import launch
-from dssl.circuits.program import program_of
+from dssl.circuits.evaluate import layered
+from dssl.circuits.evaluate.launch import launch
+from dssl.circuits.evaluate.program import program_of
+from dssl.circuits.proof import require_decomposable, require_deterministic
 from dssl.errors import DataError
 
 _FLOATS = (torch.float32, torch.float64)
-_SHOWN = 10  # rows that an error lists
 _GRAIN = 32_768  # numbers from which torch wakes its threads, which then spin for a while on the cores that ours need
-_HELD = 1 << 24  # numbers that a step of the k-best search may hold
+_HELD = 1 << 24  # literals of labels that one k-best call may hold
 
 
 def log_wmc(circuit: Circuit, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
@@ -54,23 +54,20 @@ def top_k(circuit: Circuit, log_pos: Tensor, log_neg: Tensor, k: int, *, strict:
     """
     if k < 1:
         raise DataError(f"top_k was asked for k = {k} labels. Ask for at least one.")
+    (require_deterministic if k > 1 else require_decomposable)(circuit)
     log_pos, log_neg = _checked(circuit, log_pos, log_neg)
     if log_pos.device.type != "cpu":
         labels, weight = layered.top_k(circuit, log_pos, log_neg, k)
     else:
         shape = log_pos.shape[:-1]
         pos, neg = _flat(log_pos), _flat(log_neg)
-        step = max(1, _HELD // max(1, circuit.width * len(circuit.categorical)))
-        parts = [_k_best(circuit, p, n, k) for p, n in zip(pos.detach().split(step), neg.detach().split(step))]
-        labels = torch.cat([part[0] for part in parts])  # (batch, k, columns)
-        none = torch.cat([part[1] for part in parts])  # (batch, k)
-        pos, neg = _with_soft(circuit, pos, neg)
-        weight = torch.where(labels, pos.unsqueeze(1), neg.unsqueeze(1)).sum(-1).masked_fill(none, -math.inf)
-        weight = layered.or_nan(weight, pos, neg)
+        step = max(1, _HELD // (k * int(circuit.starts[-1]) + 1))
+        parts = [_top_k(circuit, p, n, k) for p, n in zip(pos.split(step), neg.split(step))]
+        labels, weight = (torch.cat(part) for part in zip(*parts))  # (batch, k, columns), (batch, k)
         labels = labels[..., : circuit.width].reshape(*shape, k, circuit.width)
         weight = weight.reshape(*shape, k)
     if strict:
-        _raise_at(weight[..., 0] == -math.inf)
+        layered.require_valid(weight[..., 0] == -math.inf)
     return labels, weight
 
 
@@ -83,7 +80,8 @@ def sample(
     error: there is nothing to draw.
     """
     if n < 0:
-        raise DataError(f"sample was asked for n = {n} labels. Ask for none or more.")
+        raise DataError(f"sample was asked for n = {n} labels. Ask for 0 or more.")
+    require_deterministic(circuit)
     log_pos, log_neg = _checked(circuit, log_pos.detach(), log_neg.detach())
     if log_pos.device.type != "cpu":
         return layered.sample(circuit, log_pos, log_neg, n, generator)
@@ -93,7 +91,7 @@ def sample(
     labels = torch.empty(n, len(pos), program.columns, dtype=torch.bool)
     seed = int(torch.randint(1 << 62, (1,), generator=generator))
     if launch("sample", program, pos, neg, value, labels, given=seed, number=n):
-        _raise_at((value == -math.inf).reshape(log_pos.shape[:-1]))
+        layered.require_valid((value == -math.inf).reshape(log_pos.shape[:-1]))
     return labels[..., : circuit.width].reshape(n, *log_pos.shape[:-1], circuit.width)
 
 
@@ -109,14 +107,15 @@ def _ask(
     here: Callable[[Circuit, Tensor, Tensor], tuple[Tensor, int]],
 ) -> Tensor:
     """Answer by `here` on (batch, width) tensors of the CPU, by `elsewhere` on other devices."""
+    require_deterministic(circuit)
     log_pos, log_neg = _checked(circuit, log_pos, log_neg)
     if log_pos.device.type != "cpu":
         if strict:
-            _raise_at(layered.log_wmc(circuit, log_pos, log_neg) == -math.inf)
+            layered.require_valid(layered.log_wmc(circuit, log_pos, log_neg) == -math.inf)
         return elsewhere(circuit, log_pos, log_neg)
     answer, empty = here(circuit, _flat(log_pos), _flat(log_neg))
     if strict and empty:
-        _raise_at(log_wmc(circuit, log_pos.detach(), log_neg.detach()) == -math.inf)
+        layered.require_valid(log_wmc(circuit, log_pos.detach(), log_neg.detach()) == -math.inf)
     if log_pos.dim() == 2:
         return answer
     return answer.reshape(log_pos.shape[:-1] + answer.shape[1:])
@@ -147,27 +146,6 @@ def _checked(circuit: Circuit, log_pos: Tensor, log_neg: Tensor) -> tuple[Tensor
 
 def _flat(x: Tensor) -> Tensor:
     return x if x.dim() == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-
-
-def _with_soft(circuit: Circuit, log_pos: Tensor, log_neg: Tensor) -> tuple[Tensor, Tensor]:
-    """The weights of all columns, (batch, columns): soft rules' constant ones after the space's."""
-    if not circuit.soft:
-        return log_pos, log_neg
-    soft = torch.from_numpy(program_of(circuit).soft).to(log_pos.dtype)  # (soft rules, 2)
-    pos, neg = (soft[:, i].expand(len(log_pos), -1) for i in (0, 1))
-    return torch.cat([log_pos, pos], 1), torch.cat([log_neg, neg], 1)
-
-
-def _raise_at(empty: Tensor) -> None:
-    """Raise if any row has no valid label, naming the first ones."""
-    if not bool(empty.any()):
-        return
-    rows = [tuple(row) if len(row) != 1 else row[0] for row in empty.nonzero().tolist()]
-    where = f"in rows {', '.join(map(str, rows[:_SHOWN]))}" if empty.dim() else "given"
-    raise DataError(
-        f"no valid label has a weight above zero with the weights {where}{', …' if len(rows) > _SHOWN else ''}. "
-        "Check the evidence (weights of −inf) of these rows against the rules, or leave them out."
-    )
 
 
 # ---- derivatives ----
@@ -275,8 +253,8 @@ class _Entropy(torch.autograd.Function):
         if torch.is_grad_enabled():
             return _again(ctx, layered.entropy, grad)
         log_pos, log_neg = ctx.saved_tensors
-        pos, neg = _with_soft(ctx.circuit, log_pos, log_neg)
-        odds = (pos - neg).nan_to_num(0, 0, 0)  # evidence does not vary, so its direction is of no account
+        pos, neg = layered.with_soft(ctx.circuit, log_pos, log_neg)
+        odds = (pos - neg).nan_to_num(0, 0, 0)  # evidence does not vary, so its direction does not matter
         change = grad.unsqueeze(1) * _covariance(ctx.circuit, log_pos, log_neg, odds)
         return None, -change, change
 
@@ -284,50 +262,13 @@ class _Entropy(torch.autograd.Function):
 # ---- the heaviest labels ----
 
 
-def _best(circuit: Circuit, log_pos: Tensor, log_neg: Tensor) -> tuple[Tensor, Tensor]:
-    """The heaviest valid label, bool (batch, columns), and its log weight (batch,)."""
-    program = program_of(circuit)
-    weight = log_pos.new_empty(len(log_pos))
-    labels = torch.empty(len(log_pos), program.columns, dtype=torch.bool)
-    launch("best", program, log_pos, log_neg, weight, labels)
-    return labels, weight
-
-
-def _k_best(circuit: Circuit, log_pos: Tensor, log_neg: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k heaviest valid labels, bool (batch, k, columns), and where there is none, bool (batch, k).
-
-    Each label that is found splits what is left of its part of the space (Lawler 1972): one new part for each variable,
-    in which the variables before it agree with the label and it does not. Excluded values weigh −inf.
-    """
-    batch, width = log_pos.shape
-    blocks = len(circuit.categorical) - len(circuit.soft)
-    block = torch.arange(blocks).repeat_interleave(torch.from_numpy(circuit.starts[: blocks + 1]).diff())
-    split = torch.arange(blocks).view(-1, 1, 1)
-    before, here = block < split, block == split  # (blocks, 1, width)
-    binary = here & ~torch.from_numpy(circuit.categorical[:blocks])[block]
-    found, none = [], []
-    parts = torch.stack([log_pos, log_neg]).unsqueeze(1)  # (2, parts, batch, width)
-    bound = log_pos.new_zeros(1, batch)  # (parts, batch): the weight of each part's heaviest label
-    for left in range(k - 1, -1, -1):
-        top = bound.argmax(0, keepdim=True)  # (1, batch)
-        part = parts.gather(1, top.view(1, 1, batch, 1).expand(2, 1, batch, width))
-        label, weight = _best(circuit, part[0, 0], part[1, 0])
-        spent = (weight == -math.inf) | (bound.gather(0, top)[0] == -math.inf)  # nothing is left anywhere
-        found.append(label & ~spent.unsqueeze(1))
-        none.append(spent)
-        if left:
-            on = label[:, :width].unsqueeze(0)
-            fresh = torch.stack(
-                [
-                    part[0].masked_fill((before & ~on) | (here & on), -math.inf),
-                    part[1].masked_fill((before & on) | (binary & ~on), -math.inf),
-                ]
-            )  # (2, blocks, batch, width)
-            bounds = log_pos.new_empty(blocks, batch)
-            flat = fresh.reshape(2, blocks * batch, width)
-            launch("best_weight", program_of(circuit), flat[0], flat[1], bounds)
-            bound = torch.cat([bound.scatter(0, top, -math.inf), bounds.masked_fill(spent, -math.inf)])
-            parts = torch.cat([parts, fresh], 1)
-            bound, kept = bound.topk(min(left, len(bound)), dim=0)
-            parts = parts.gather(1, kept.view(1, *kept.shape, 1).expand(2, *kept.shape, width))
-    return torch.stack(found, 1), torch.stack(none, 1)
+def _top_k(circuit: Circuit, log_pos: Tensor, log_neg: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k heaviest valid labels, bool (batch, k, columns), and their log weights (batch, k), −inf if none."""
+    program, batch = program_of(circuit), len(log_pos)
+    found = log_pos.new_empty(batch, k)
+    labels = torch.empty(batch, k, program.columns, dtype=torch.bool)
+    pos, neg = log_pos.detach(), log_neg.detach()
+    launch("k_best", program, pos, neg, found, labels, number=k)
+    log_pos, log_neg = layered.with_soft(circuit, log_pos, log_neg)
+    weight = torch.where(labels, log_pos.unsqueeze(1), log_neg.unsqueeze(1)).sum(-1)
+    return labels, layered.or_nan(weight.masked_fill(found == -math.inf, -math.inf), log_pos, log_neg)

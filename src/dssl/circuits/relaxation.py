@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
 from torch import Generator, Tensor
 
 from dssl.circuits.circuit import Circuit
-from dssl.logic.language import Rule
+from dssl.circuits.compile.budget import share_of_memory
+from dssl.circuits.evaluate.layered import sum_of_others
+from dssl.errors import BudgetError
+from dssl.logic.language.parser import Rule
 from dssl.logic.space import LabelSpace
 
 
@@ -29,12 +34,22 @@ class ClauseRelaxation:
     '0.5625 for 0.6250'
 
     Each P(rule r) is exact, and soft rules count with their odds. The sum is exact where no two rules share a variable,
-    and zero exactly where some rule is broken for certain. Nothing else can be asked of it.
+    and zero exactly where some rule is broken for certain. It answers nothing else. All its circuits together
+    are compiled within one budget, see `LabelSpace.compile`.
     """
 
-    def __init__(self, space: LabelSpace) -> None:
+    def __init__(
+        self,
+        space: LabelSpace,
+        *,
+        budget_s: float = 60.0,
+        budget_nodes: int = 20_000_000,
+        budget_bytes: int | None = None,
+        progress: bool = False,
+    ) -> None:
         self.space = space
-        self.parts = tuple(_Part(space, rule) for rule in space.rules)
+        left = _Left(budget_s, budget_nodes, share_of_memory() if budget_bytes is None else budget_bytes, progress)
+        self.parts = tuple(_RuleAlone(space, rule, left) for rule in space.rules)
 
     def __repr__(self) -> str:
         return f"ClauseRelaxation({len(self.parts)} rules as if independent: an approximation)"
@@ -52,7 +67,7 @@ class ClauseRelaxation:
         positive, negative, constant = [], [], log_pos.new_zeros(log_pos.shape[:-1])
         for variable, (start, stop) in zip(self.space.variables, self.space.spans):
             pos, neg = log_pos[..., start:stop], log_neg[..., start:stop]
-            values = torch.cat([neg, pos], -1) if variable.binary else pos + _sum_of_others(neg)
+            values = torch.cat([neg, pos], -1) if variable.binary else pos + sum_of_others(neg)
             values, a = _normalised(values)
             constant = constant + a
             positive.append(values[..., 1:] if variable.binary else values)
@@ -92,13 +107,44 @@ class ClauseRelaxation:
         )
 
 
-class _Part:
+@dataclass
+class _Left:
+    """What is left of a budget after the rules so far."""
+
+    seconds: float
+    nodes: int
+    nbytes: int
+    progress: bool
+
+    def compiled(self, space: LabelSpace) -> Circuit:
+        began = time.thread_time()
+        try:
+            circuit = space.compile(
+                budget_s=self.seconds, budget_nodes=self.nodes, budget_bytes=self.nbytes, progress=self.progress
+            )
+        except BudgetError as error:
+            raise self._used_up(space, str(error).partition(". Raise")[0]) from None
+        self.seconds -= time.thread_time() - began
+        self.nodes -= circuit.nodes
+        self.nbytes -= sum(array.nbytes for array in (circuit.kind, circuit.literal, circuit.ptr, circuit.child))
+        if min(self.nodes, self.nbytes) < 0:
+            raise self._used_up(space, f"its circuit has {circuit.nodes:,} nodes")
+        return circuit
+
+    def _used_up(self, space: LabelSpace, reason: str) -> BudgetError:
+        return BudgetError(
+            f"'{space.rules[0].text}' on its own takes more than other rules left of the budget: {reason}\n"
+            "Raise budget_s, budget_nodes or budget_bytes, or drop or split rules."
+        )
+
+
+class _RuleAlone:
     """One rule and its circuit over the variables it mentions."""
 
-    def __init__(self, space: LabelSpace, rule: Rule) -> None:
+    def __init__(self, space: LabelSpace, rule: Rule, left: _Left) -> None:
         names = rule.formula.names() or {space.variables[0].name}  # a constant rule mentions none
         kept = [i for i, variable in enumerate(space.variables) if variable.name in names]
-        self.circuit: Circuit = LabelSpace.of([space.variables[i] for i in kept], (rule,)).compile()
+        self.circuit = left.compiled(LabelSpace.of([space.variables[i] for i in kept], (rule,)))
         self.columns = torch.tensor([column for i in kept for column in range(*space.spans[i])])
 
     def log_probability(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool) -> Tensor:
@@ -111,11 +157,3 @@ def _normalised(values: Tensor) -> tuple[Tensor, Tensor]:
     none = (values == -math.inf).all(-1, keepdim=True)
     a = values.masked_fill(none, 0).logsumexp(-1, keepdim=True)
     return values - a.masked_fill(none, 0), a.masked_fill(none, -math.inf).squeeze(-1)
-
-
-def _sum_of_others(x: Tensor) -> Tensor:
-    """The sum of all others along the last dimension, from both ends: −inf cannot be subtracted again."""
-    zero = torch.zeros_like(x[..., :1])
-    before = torch.cat([zero, x[..., :-1].cumsum(-1)], -1)
-    after = torch.cat([x[..., 1:].flip(-1).cumsum(-1).flip(-1), zero], -1)
-    return before + after

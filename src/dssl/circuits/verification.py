@@ -1,23 +1,23 @@
 """Proof that a circuit is what it claims to be: decomposable and deterministic.
 
-*Decomposable*: no two children of an AND mention the same variable. *Deterministic*: no two children of an OR have a
-valid label in common. The first is read off the arrays. For the second, each node gets the set of values that its
-labels may take, an upper bound; two children whose bounds share no value of some block exclude each other. Pairs that
-this leaves open go to a SAT solver, which finds a common label or proves that there is none.
+`proof` settles the first, and the second as far as the values that nodes allow show it. Pairs of branches that this
+leaves open go to a SAT solver, which finds a common label or proves that there is none.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from pysat.card import CardEnc, EncType
-from pysat.solvers import Solver
 
-from dssl.circuits.circuit import AND, FALSE, LITERAL, OR, TRUE, Circuit
+from dssl.circuits.circuit import Circuit
+from dssl.circuits.nodes import FALSE, LITERAL, OR
+from dssl.circuits.proof import column_names, open_pairs, shared_block
+from dssl.logic.reasoning.sat import Sat
 
 
 @dataclass(frozen=True)
@@ -38,112 +38,44 @@ class Verification:
 
 def verify(circuit: Circuit) -> Verification:
     """Prove that every AND is decomposable and every OR deterministic, or name a counter-example."""
-    fault, shared = _shared_variables(circuit)
-    by_values, open_pairs = _exclusive_by_values(circuit)
-    common = _CommonLabel(circuit)
-    by_sat = 0
-    clash, label = None, None
-    for node, pairs in open_pairs:
-        label = next((found for a, b in pairs if (found := common.find(a, b))), None)
-        if label is not None:
-            clash = node
-            break
-        by_sat += 1
+    fault = shared_block(circuit)
+    asked: list[int] = []  # ORs with pairs that values leave open
+
+    def pairs() -> Iterator[list[int]]:
+        for left, _ in open_pairs(circuit):
+            asked.extend(np.unique(left[:, 0]).tolist())
+            yield from left.tolist()
+
+    waiting = pairs()
+    found, _ = overlap(circuit, waiting)
+    deque(waiting, maxlen=0)  # after a common label only to count
+    open_ors = np.unique(np.array(asked, np.int64))
+    columns = slice(*circuit.starts[fault[1] : fault[1] + 2]) if fault else slice(0)
     return Verification(
         decomposable=fault is None,
-        deterministic=clash is None,
-        ors_by_values=by_values,
-        ors_by_sat=by_sat,
-        node=fault if fault is not None else clash,
-        shared=shared,
-        label=label,
+        deterministic=found is None,
+        ors_by_values=int((circuit.kind == OR).sum()) - len(open_ors),
+        ors_by_sat=int((open_ors < found[0]).sum()) if found else len(open_ors),
+        node=fault[0] if fault else found[0] if found else None,
+        shared=column_names(circuit)[columns],
+        label=found[1] if found else None,
     )
 
 
-def _shared_variables(c: Circuit) -> tuple[int | None, tuple[str, ...]]:
-    """The first AND two of whose children mention the same variable, and that variable's columns."""
-    kind, ptr, child = c.kind.tolist(), c.ptr.tolist(), c.child.tolist()
-    block = [int(c.block_of_column[abs(literal) - 1]) if literal else 0 for literal in c.literal.tolist()]
-    mentions = [0] * c.nodes  # a bit a block
-    for node, k in enumerate(kind):
-        if k == LITERAL:
-            mentions[node] = 1 << block[node]
-        union = mentions[node]
-        for x in child[ptr[node] : ptr[node + 1]]:
-            if k == AND and (twice := union & mentions[x]):
-                first = twice.bit_length() - 1
-                return node, tuple(_names(c)[c.starts[first] : c.starts[first + 1]])
-            union |= mentions[x]
-        mentions[node] = union
-    return None, ()
+def overlap(
+    circuit: Circuit, pairs: Iterable[list[int]], *, conflicts: int | None = None
+) -> tuple[tuple[int, tuple[bool, ...]] | None, int]:
+    """The first OR of which a pair of children has a label in common, with that label; and how many pairs stay open.
 
-
-def _names(c: Circuit) -> tuple[str, ...]:
-    return c.names + tuple(f"soft rule {i + 1}" for i in range(len(c.soft)))
-
-
-# ---- by the values that nodes allow ----
-
-
-class _Values:
-    """Sets with a bit a value, and a spare bit above each block to test all blocks for emptiness at once."""
-
-    def __init__(self, c: Circuit) -> None:
-        self.everything = self.spare = 0
-        self.of_block: list[int] = []
-        self.true_bit: list[int] = []  # of each column
-        place = 0
-        for categorical, size in zip(c.categorical.tolist(), np.diff(c.starts).tolist()):
-            values = size if categorical else 2
-            self.true_bit += [1 << (place + i) for i in range(size)] if categorical else [2 << place]
-            self.of_block.append(((1 << values) - 1) << place)
-            self.everything |= self.of_block[-1]
-            self.spare |= 1 << (place + values)
-            place += values + 1
-
-    def of_literal(self, literal: int, block: int) -> int:
-        bit = self.true_bit[abs(literal) - 1]
-        return self.everything & ~self.of_block[block] | (bit if literal > 0 else bit >> 1)
-
-    def lacks_block(self, values: int) -> bool:
-        """Whether some block has no value: adding all ones to a block carries into its spare bit unless it is 0."""
-        return (values + self.everything) & self.spare != self.spare
-
-
-def _exclusive_by_values(c: Circuit) -> tuple[int, list[tuple[int, list[tuple[int, int]]]]]:
-    """How many ORs are deterministic by the values their children allow, and the pairs of children left of others."""
-    sets = _Values(c)
-    kind, literal, ptr, child = c.kind.tolist(), c.literal.tolist(), c.ptr.tolist(), c.child.tolist()
-    allowed = [0] * c.nodes
-    proven, left = 0, []
-    for node, k in enumerate(kind):
-        children = child[ptr[node] : ptr[node + 1]]
-        if k == LITERAL:
-            allowed[node] = sets.of_literal(literal[node], int(c.block_of_column[abs(literal[node]) - 1]))
-        elif k == TRUE:
-            allowed[node] = sets.everything
-        elif k == AND:
-            allowed[node] = sets.everything
-            for x in children:
-                allowed[node] &= allowed[x]
-        elif k == OR:
-            pairs, allowed[node] = _open_pairs(sets, children, allowed)
-            proven += not pairs
-            if pairs:
-                left.append((node, pairs))
-    return proven, left
-
-
-def _open_pairs(sets: _Values, children: list[int], allowed: list[int]) -> tuple[list[tuple[int, int]], int]:
-    """Pairs of children that may have a label in common, and the values that any child allows."""
-    once = twice = 0
-    for x in children:
-        twice |= once & allowed[x]
-        once |= allowed[x]
-    if sets.lacks_block(twice):  # one block tells all children apart: a decision
-        return [], once
-    pairs = itertools.combinations(children, 2)
-    return [(a, b) for a, b in pairs if not sets.lacks_block(allowed[a] & allowed[b])], once
+    Each of the pairs is an OR and two of its children. With `conflicts` the solver gives up on a pair after that many.
+    """
+    common, unsure = _CommonLabel(circuit, conflicts), 0
+    for node, a, b in pairs:
+        possible = common.find(a, b)
+        if possible:
+            return (node, common.label()), unsure
+        unsure += possible is None
+    return None, unsure
 
 
 # ---- by SAT ----
@@ -155,15 +87,15 @@ class _CommonLabel:
     A node's variable implies what the node says; the other direction is not needed, since nodes occur positively.
     """
 
-    def __init__(self, c: Circuit) -> None:
-        self.c = c
+    def __init__(self, c: Circuit, conflicts: int | None = None) -> None:
+        self.c, self.conflicts = c, conflicts
         self.columns = int(c.starts[-1])
         self.encoded = np.zeros(c.nodes, bool)
 
     @cached_property
-    def solver(self) -> Solver:
+    def solver(self) -> Sat:
         """A solver that knows the blocks: columns are variables 1, 2, …, and nodes follow."""
-        c, solver = self.c, Solver("glucose4")
+        c, solver = self.c, Sat()
         spare = self.columns + c.nodes
         for start, stop in self.blocks():
             one = CardEnc.atmost(list(range(start + 1, stop + 1)), 1, top_id=spare, encoding=EncType.seqcounter)
@@ -175,11 +107,16 @@ class _CommonLabel:
         bounds = zip(self.c.starts.tolist(), self.c.starts[1:].tolist())
         return (bound for bound, categorical in zip(bounds, self.c.categorical) if categorical)
 
-    def find(self, a: int, b: int) -> tuple[bool, ...] | None:
-        """A label that both nodes hold for, or None."""
+    def find(self, a: int, b: int) -> bool | None:
+        """Whether some label makes both nodes true; None where the solver gave up."""
         self.encode([a, b])
-        if not self.solver.solve(assumptions=[self.columns + a + 1, self.columns + b + 1]):
-            return None
+        both = [self.columns + a + 1, self.columns + b + 1]
+        if self.conflicts is None:
+            return self.solver.decide(both)
+        return self.solver.decide_within(self.conflicts, both)
+
+    def label(self) -> tuple[bool, ...]:
+        """The label that was found last."""
         model = self.solver.get_model()
         label = [column < len(model) and model[column] > 0 for column in range(self.columns)]
         for start, stop in self.blocks():  # a block that neither node mentions may have no value yet

@@ -1,6 +1,6 @@
 """WeightedCircuit: labels weighted by π_y = Π φ_b, a probability at every branch, answering what a circuit answers.
 
-The kernels know columns only, so a branch is a column (see `choices`). Where φ is fixed, branches are constants of the
+The kernels know columns only, so a branch is a column (see `branches`). Where φ is fixed, branches are constants of the
 circuit, as soft rules are; where φ is learned, they are columns of the weights, and the gradient comes with them.
 """
 
@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from dssl.circuits.choices import Choices
+from dssl.circuits.branches import Choices
 from dssl.circuits.circuit import Circuit
+from dssl.errors import DataError
 
 _HELD = 1 << 22  # numbers that one pass over rows may hold
 
@@ -52,15 +53,18 @@ class WeightedCircuit(nn.Module):
     def _normalised(self, logits: Tensor) -> Tensor:
         if not len(logits):
             return logits
+        owner = self.owner.to(logits.device)
         top = logits.detach().new_full((self.choices.count,), -math.inf)
-        top = top.scatter_reduce(0, self.owner, logits.detach(), "amax")
-        total = torch.zeros_like(top).index_add(0, self.owner, (logits - top[self.owner]).exp())
-        return logits - (top + total.log())[self.owner]
+        top = top.scatter_reduce(0, owner, logits.detach(), "amax")
+        total = torch.zeros_like(top).index_add(0, owner, (logits - top[owner]).exp())
+        return logits - (top + total.log())[owner]
 
     # ---- questions ----
 
-    def log_wmc(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
-        """log of the sum, over valid labels, of π_y times the product of literal weights; shape (...)."""
+    def log_wmc(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False, power: float | Tensor = 1.0) -> Tensor:
+        """log of the sum, over valid labels, of π_y^power times the product of literal weights; shape (...)."""
+        if isinstance(power, Tensor) or power != 1:
+            return self._log_wmc(log_pos, log_neg, power * self.log_phi.to(log_pos), strict=strict)
         return self._ask("log_wmc", log_pos, log_neg, strict)
 
     def marginals(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
@@ -73,6 +77,42 @@ class WeightedCircuit(nn.Module):
         pos, neg = self._columns(log_pos, log_neg, log_phi, torch.zeros_like(log_phi))  # a branch not taken weighs 1
         labels, weight = self.choices.circuit.mpe(pos, neg, strict=strict)
         return labels[..., : self.width], weight
+
+    def top_k(self, log_pos: Tensor, log_neg: Tensor, k: int, *, strict: bool = False) -> tuple[Tensor, Tensor]:
+        """The k heaviest valid labels, bool (..., k, width), heaviest first, and their log weights (..., k).
+
+        Where fewer than k labels are valid, the rest are all false and weigh −inf. The circuit's own `top_k` would give
+        a label once for each way to set the branches that it does not meet; so labels are found by `mpe`, one after the
+        other (Lawler 1972). What is left without a label falls into `width` parts: those that agree with it in all
+        columns before the i-th, and differ there.
+        """
+        if k < 1:
+            raise DataError(f"top_k was asked for k = {k} labels. Ask for at least one.")
+        shape = torch.broadcast_shapes(log_pos.shape, log_neg.shape)
+        pos, neg = (x.expand(shape).reshape(-1, self.width) for x in (log_pos, log_neg))
+        step = max(1, _HELD // (k * self.width**2))
+        found = [self._k_best(p, n, k, strict) for p, n in zip(pos.split(step), neg.split(step))]
+        labels, weight = (torch.cat(part) for part in zip(*found))
+        return labels.view(*shape[:-1], k, self.width), weight.view(*shape[:-1], k)
+
+    def _k_best(self, pos: Tensor, neg: Tensor, k: int, strict: bool) -> tuple[Tensor, Tensor]:
+        """`top_k` of rows (n, width)."""
+        pool = [part.unsqueeze(1) for part in (*self.mpe(pos, neg, strict=strict), pos, neg)]  # (n, parts, …)
+        upper = torch.ones(self.width, self.width, dtype=torch.bool, device=pos.device)
+        before, here = upper.tril(-1), upper.tril().triu()  # (part, column)
+        labels, weights = [], []
+        for _ in range(k):
+            weight, at = pool[1].max(1)
+            labels.append(_at(pool[0], at) & (weight > -math.inf).unsqueeze(-1))
+            weights.append(weight)
+            held = labels[-1].unsqueeze(1)
+            true = _at(pool[2], at).unsqueeze(1).masked_fill((before & ~held) | (here & held), -math.inf)
+            false = _at(pool[3], at).unsqueeze(1).masked_fill((before & held) | (here & ~held), -math.inf)
+            left = pool[1].scatter(1, at.unsqueeze(1), -math.inf)  # it has been found
+            label, most = self.mpe(true, false)
+            rest = (label, most.masked_fill((weight == -math.inf).unsqueeze(1), -math.inf), true, false)
+            pool = [torch.cat([old, new], 1) for old, new in zip((pool[0], left, *pool[2:]), rest)]
+        return torch.stack(labels, 1), torch.stack(weights, 1)
 
     def sample(self, log_pos: Tensor, log_neg: Tensor, n: int = 1, generator: Generator | None = None) -> Tensor:
         """n labels for each row in proportion to weight; bool (n, ..., width)."""
@@ -135,11 +175,16 @@ class WeightedCircuit(nn.Module):
 
     def _constant(self) -> Circuit:
         """The circuit with φ as it is now, made anew when φ has changed."""
-        now = self.branches.detach()
+        now = self.branches.detach().cpu()  # some devices have no float64
         if self._fixed is None or not torch.equal(self._fixed[0], now):  # by content: versions miss writes to .data
-            phi = self._normalised(now.double()).exp().clamp(0, 1)  # as exact whatever type the module has now
+            phi = self._normalised(now.double()).exp().clamp(0, 1)  # exact whatever type the module has now
             self._fixed = now.clone(), self.choices.fixed(phi.tolist())
         return self._fixed[1]
+
+
+def _at(parts: Tensor, index: Tensor) -> Tensor:
+    """One of the parts (n, parts, width) for each row: (n, width)."""
+    return parts[torch.arange(len(parts), device=parts.device), index]
 
 
 def log_rest(log_p: Tensor) -> Tensor:

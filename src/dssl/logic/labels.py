@@ -1,6 +1,6 @@
-"""Labels as users hold them ⇄ columns.
+"""Labels as users have them ⇄ columns.
 
-Columns are a float32 matrix (n, width): 1 true, 0 false, NaN unknown; a categorical variable has one column a value.
+Columns are a float32 matrix (n, width): 1 true, 0 false, NaN unknown; a categorical variable has one column per value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.errors import DataError
-from dssl.logic.variables import Variable, listed, nearest, shown
+from dssl.logic.language.variables import Variable, canonical, listed, nearest, shown
 
 if TYPE_CHECKING:
     from dssl.logic.space import LabelSpace
@@ -29,7 +29,7 @@ _FORMS = ("records", "values", "indices", "pandas", "polars")
 
 def encode(space: LabelSpace, y: Any) -> Columns:
     """Labels in any of the users' forms as columns."""
-    frame = _by_name(y)
+    frame = by_name(y)
     if frame is not None:
         return _encode_named(space, frame) if frame else np.full((len(y), space.width), np.nan, dtype=np.float32)
     array = _array(y)
@@ -38,24 +38,38 @@ def encode(space: LabelSpace, y: Any) -> Columns:
     if array.ndim != 2 or array.shape[1] not in (len(space.variables), space.width):
         raise DataError(
             f"labels of shape {array.shape} do not fit a space of {len(space.variables)} variables "
-            f"and {space.width} columns\nGive records, a data frame, or a matrix with one column a variable "
-            f"({listed(v.name for v in space.variables)}) or one a column of the space."
+            f"and {space.width} columns\nGive records, a data frame, or a matrix with one column per variable "
+            f"({listed(v.name for v in space.variables)}) or one per column of the space."
         )
-    if array.shape[1] == len(space.variables):
+    if array.shape[1] == len(space.variables) and not _is_columns(space, array):
         return _one_hot(space, [_positions(v, array[:, i]) for i, v in enumerate(space.variables)])
     return _checked_columns(space, array)
 
 
-def _by_name(y: Any) -> dict[str, Any] | None:
+def _is_columns(space: LabelSpace, array: NDArray[Any]) -> bool:
+    """Whether a matrix that could hold values or columns, since every variable has one column, holds columns.
+
+    It does if it is what `encode` gives: 1 in the only column of a variable with one value, NaN where it is unknown.
+    For a variable over the integer 1, and for binary ones, both readings are the same.
+    """
+    if array.shape[1] != space.width or array.dtype.kind not in "biuf":
+        return False
+    single = [i for i, v in enumerate(space.variables) if not v.binary]
+    block = array[:, single]
+    return bool(single) and bool(((block == 1) | (block != block)).all())
+
+
+def by_name(y: Any) -> dict[str, Any] | None:
     """Labels held by name, as arrays: from a data frame, a mapping of columns, or records. None for arrays."""
     if hasattr(y, "columns") and hasattr(y, "__getitem__"):
-        return {str(name): y[name].to_numpy() for name in y.columns}
+        return {canonical(str(name)): y[name].to_numpy() for name in y.columns}
     if isinstance(y, Mapping):
         scalar = all(isinstance(v, str) or not hasattr(v, "__len__") for v in y.values())
-        return {str(k): _array([v] if scalar else v) for k, v in y.items()}
+        return {canonical(str(k)): _array([v] if scalar else v) for k, v in y.items()}
     if isinstance(y, Sequence) and not isinstance(y, str) and y and all(isinstance(row, Mapping) for row in y):
-        names = dict.fromkeys(str(name) for row in y for name in row)
-        return {name: _array([row.get(name) for row in y]) for name in names}
+        named = [{canonical(str(name)): value for name, value in row.items()} for row in y]
+        names = dict.fromkeys(name for row in named for name in row)
+        return {name: _array([row.get(name) for row in named]) for name in names}
     return None
 
 
@@ -76,11 +90,28 @@ def _array(y: Any) -> NDArray[Any]:
 
 
 def _encode_named(space: LabelSpace, frame: dict[str, Any]) -> Columns:
+    rows = _checked_rows(space, frame)
+    if all(v.name in frame or not any(c in frame for c in v.columns) for v in space.variables):
+        unknown = np.full(rows, -1, dtype=np.int64)
+        return _one_hot(space, [_positions(v, frame[v.name]) if v.name in frame else unknown for v in space.variables])
+    matrix = np.full((rows, space.width), np.nan)
+    for i, name in enumerate(space.columns):
+        if name in frame:
+            column = _positions(Variable(name), frame[name])
+            matrix[:, i] = np.where(column < 0, np.nan, column)
+    for v, (start, stop) in zip(space.variables, space.spans):
+        if v.name in frame and not v.binary:
+            matrix[:, start:stop] = _block(_positions(v, frame[v.name]), stop - start)
+    return _checked_columns(space, matrix)
+
+
+def _checked_rows(space: LabelSpace, frame: dict[str, Any]) -> int:
+    """How many rows columns by name have; an error if they differ in length, or are not of the space."""
     for name, column in frame.items():
         if column.ndim != 1:
             raise DataError(
                 f"the column '{shown(name)}' of the labels has shape {column.shape}\n"
-                "Give one entry a row, and every column once."
+                "Give one entry per row, and every column once."
             )
     lengths = {len(column) for column in frame.values()}
     if len(lengths) > 1:
@@ -93,25 +124,14 @@ def _encode_named(space: LabelSpace, frame: dict[str, Any]) -> Columns:
                 f"the labels have a column '{shown(name)}' that the space does not declare\n"
                 f"{nearest(name, known)}Drop or rename it. Declared: {listed(v.name for v in space.variables)}."
             )
-    if all(v.name in frame or not any(c in frame for c in v.columns) for v in space.variables):
-        unknown = np.full(rows, -1, dtype=np.int64)
-        return _one_hot(space, [_positions(v, frame[v.name]) if v.name in frame else unknown for v in space.variables])
-    columns = [_positions(Variable(name), frame[name]) if name in frame else None for name in space.columns]
-    matrix = np.full((rows, space.width), np.nan)
-    for i, column in enumerate(columns):
-        if column is not None:
-            matrix[:, i] = np.where(column < 0, np.nan, column)
-    for v, (start, stop) in zip(space.variables, space.spans):
-        if v.name in frame and not v.binary:
-            matrix[:, start:stop] = _block(_positions(v, frame[v.name]), stop - start)
-    return _checked_columns(space, matrix)
+    return rows
 
 
 def _positions(variable: Variable, column: Any) -> NDArray[np.int64]:
     """The value index of each entry, −1 where unknown."""
     array = np.asarray(column)
     mixed = variable.kind == "categorical" and any(isinstance(value, int) for value in variable.values)
-    if array.dtype.kind in "biuf" and not mixed:  # among names, a number is a value before it is an index
+    if array.dtype.kind in "biuf" and not mixed:  # beside names, a number is a value rather than an index
         return _numeric_positions(variable, array)
     out = np.empty(len(array), dtype=np.int64)
     for row, entry in enumerate(array.tolist()):
@@ -153,6 +173,7 @@ def _position(variable: Variable, entry: Any) -> int | None:
     if entry is None or type(entry).__name__ == "NAType" or (isinstance(entry, float) and math.isnan(entry)):
         return -1
     if isinstance(entry, str):
+        entry = canonical(entry)
         if entry in variable.positions:
             return variable.positions[entry]
         text = entry.strip().lower()
@@ -212,7 +233,7 @@ def _checked_columns(space: LabelSpace, array: NDArray[Any]) -> Columns:
         out = array.astype(np.float32)
     except (TypeError, ValueError):
         raise DataError(
-            "a column matrix holds 0, 1 and NaN only\nGive one column a variable to use names and values."
+            "a column matrix holds 0, 1 and NaN only\nGive one column per variable to use names and values."
         ) from None
     out[out == -1] = np.nan
     bad = ~(np.isnan(out) | (out == 0) | (out == 1))
@@ -239,14 +260,15 @@ def _fill_block(variable: Variable, block: Columns) -> None:
                 "A categorical variable has exactly one: leave columns NaN where it is unknown."
             )
     block[(ones == 1)[:, None] & np.isnan(block)] = 0
-    block[((ones == 0) & (zeros == block.shape[1] - 1))[:, None] & np.isnan(block)] = 1
+    if block.shape[1] > 1:  # the only value of a variable is never inferred from the absence of others
+        block[((ones == 0) & (zeros == block.shape[1] - 1))[:, None] & np.isnan(block)] = 1
 
 
 # ---- decode ----
 
 
 def decode(space: LabelSpace, columns: Any, form: str = "records") -> Any:
-    """Columns back in a form users hold: None (or −1 in "indices") where unknown."""
+    """Columns in one of the users' forms: None (or −1 in "indices") where unknown."""
     if form not in _FORMS:
         raise DataError(f"there is no form '{form}' of labels\nChoose one of {', '.join(_FORMS)}.")
     matrix = _array(columns)
@@ -267,7 +289,7 @@ def decode(space: LabelSpace, columns: Any, form: str = "records") -> Any:
         return [dict(zip(names, row)) for row in values.tolist()]
     columns_by_name = {name: values[:, i].tolist() for i, name in enumerate(names)}
     for v in space.variables:
-        if len({type(value) for value in v.values}) > 1:  # frames hold one type a column
+        if len({type(value) for value in v.values}) > 1:  # frames hold one type per column
             columns_by_name[v.name] = [None if x is None else str(x) for x in columns_by_name[v.name]]
     if form == "pandas":
         import pandas

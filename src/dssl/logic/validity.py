@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dssl.errors import DataError
-from dssl.logic.formula import Table, Value
+from dssl.errors import BudgetError, DataError
 from dssl.logic.labels import Columns, encode, indices
-from dssl.logic.language import Rule
-from dssl.logic.variables import listed
+from dssl.logic.language.formula import Assignments
+from dssl.logic.language.parser import Rule
+from dssl.logic.language.quoting import Value
+from dssl.logic.language.variables import listed
 
 if TYPE_CHECKING:
+    from dssl.logic.reasoning.implications import Implications
+    from dssl.logic.reasoning.solver import Solver
     from dssl.logic.space import LabelSpace
 
 
@@ -29,7 +32,7 @@ class Violations:
 
     @property
     def impossible(self) -> NDArray[np.bool_]:
-        """Mask of the partial rows that no completion saves, though no single rule surely fails."""
+        """Mask of the partial rows without a valid completion, though no single rule surely fails."""
         return np.asarray(self.jointly.any(axis=1))
 
     @property
@@ -77,9 +80,11 @@ def _rows(rows: NDArray[np.int64]) -> str:
 def check(space: LabelSpace, y: Any) -> Violations:
     """Which rows break which rules; partial rows are checked for whether any completion is valid."""
     columns = encode(space, y)
+    if space.implications is not None:
+        return _implied(space.rules, space.implications, columns)
     positions = indices(space, columns)
     names = [variable.name for variable in space.variables]
-    table = Table(
+    labels = Assignments(
         {name: positions[:, i] for i, name in enumerate(names)},
         {variable.name: variable.values for variable in space.variables},
         len(positions),
@@ -88,17 +93,68 @@ def check(space: LabelSpace, y: Any) -> Violations:
     open_ = np.zeros(len(positions), dtype=bool)  # some rule neither surely holds nor surely fails
     for i, rule in enumerate(space.rules):
         if rule.probability is None:
-            true, false = rule.formula.kleene(table)
+            true, false = rule.formula.kleene(labels)
             broken[:, i] = false
             open_ |= ~(true | false)
     excluded = (columns == 0).any(axis=1) & (positions < 0).any(axis=1)
     doubtful = (open_ | excluded) & ~broken.any(axis=1)
     jointly = np.zeros_like(broken)
     for rows, known in _patterns(columns, doubtful):
-        conflict = space.solver.conflict(_literals(space, known))
+        conflict = _conflict(space, known)
         if conflict is not None:
             jointly[rows[:, None], conflict] = True
     return Violations(space.rules, broken, jointly)
+
+
+def _implied(rules: tuple[Rule, ...], implications: Implications, columns: Columns) -> Violations:
+    """The same where rules are implications: a row that breaks none is in doubt only if what holds leads to what fails.
+
+    Few rows are, so classes above are looked for in these alone.
+    """
+    holds, fails = columns == 1, columns == 0
+    broken = holds[:, implications.child] & fails[:, implications.parent]
+    jointly = np.zeros_like(broken)
+    doubtful = np.flatnonzero(np.isnan(columns).any(axis=1) & ~broken.any(axis=1))
+    clash = (implications.upward(holds[doubtful]) & fails[doubtful]).any(axis=1)
+    for row in doubtful[clash]:
+        jointly[row, implications.path(holds[row], fails[row])] = True
+    return Violations(rules, broken, jointly)
+
+
+def _conflict(space: LabelSpace, known: Columns) -> list[int] | None:
+    """A smallest set of rules that leave no label with what is known, None if there is one.
+
+    Where the solver gives up the circuit tells, but not which rules are to blame: all of them are named.
+    """
+    try:
+        with space.solvers.borrowed() as solver:
+            return solver.conflict(_literals(space, known))
+    except BudgetError:
+        if _possible(space, known):
+            return None
+        return [i for i, rule in enumerate(space.rules) if rule.probability is None]
+
+
+def _possible(space: LabelSpace, known: Columns) -> bool:
+    """Whether a valid label agrees with what is known, by the circuit: what is excluded weighs nothing."""
+    weights = np.stack([known != 0, known != 1], axis=1).astype(np.float64)
+    return space.compile().log_weight(weights) > -np.inf
+
+
+def _forced_by_circuit(space: LabelSpace, known: Columns) -> Columns | None:
+    """As `_forced`, by questions to the circuit."""
+    if not _possible(space, known):
+        return None
+    filled = known.copy()
+    for column in np.flatnonzero(np.isnan(known)).tolist():
+        for value in (0, 1):
+            filled[column] = value
+            if not _possible(space, filled):
+                filled[column] = 1 - value
+                break
+        else:
+            filled[column] = np.nan
+    return filled
 
 
 def _patterns(columns: Columns, mask: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64], Columns]]:
@@ -129,34 +185,51 @@ def complete(space: LabelSpace, y: Any) -> Columns:
     columns = encode(space, y)
     partial = np.asarray(np.isnan(columns).any(axis=1))
     lost: list[int] = []
+    if space.implications is not None:
+        lost = _follow(space.implications, columns, np.flatnonzero(partial))
+        partial[:] = False
     for rows, known in _patterns(columns, partial):
-        filled = _forced(space, known)
+        try:
+            with space.solvers.borrowed() as solver:
+                filled = _forced(space, solver, known)
+        except BudgetError:  # the compiler can do what the solver cannot
+            filled = _forced_by_circuit(space, known)
         if filled is None:
             lost += rows.tolist()
         else:
             columns[rows] = filled
     if lost:
+        many = "1 row" if len(lost) == 1 else f"{len(lost):,} rows"
         raise DataError(
-            f"{len(lost):,} rows cannot be completed: no valid label agrees with what is known\n"
+            f"{many} cannot be completed: no valid label agrees with what is known\n"
             f"Rows: {listed(sorted(lost))}. "
             "Call check(Y) to see which rules they break, and mend or drop them."
         )
     return columns
 
 
-def _forced(space: LabelSpace, known: Columns) -> Columns | None:
-    solver, base = space.solver, _literals(space, known)
+def _follow(implications: Implications, columns: Columns, rows: NDArray[np.int64]) -> list[int]:
+    """Fills in what implications force in some rows; those without a valid label stay as they are, and are returned."""
+    up, down = implications.upward(columns[rows] == 1), implications.downward(columns[rows] == 0)
+    fine = ~(up & down).any(axis=1)
+    columns[rows[fine]] = np.where(up, 1, np.where(down, 0, columns[rows]))[fine]
+    return rows[~fine].tolist()
+
+
+def _forced(space: LabelSpace, solver: Solver, known: Columns) -> Columns | None:
+    """One row with everything filled in that the rules force; None if no valid label agrees with it."""
+    base = _literals(space, known)
     if not solver.satisfiable(base):
         return None
     filled = known.copy()
-    guess = _model_columns(space)
+    guess = _model_columns(space, solver)
     open_ = set(np.flatnonzero(np.isnan(known)).tolist())
     for column in sorted(open_):
         if column not in open_:
             continue
         literal = space.column_literals[column]
         if solver.satisfiable([*base, -literal if guess[column] else literal]):
-            other = _model_columns(space)  # a second solution: where the two differ, nothing is forced
+            other = _model_columns(space, solver)  # a second solution: where the two differ, nothing is forced
             open_ = {c for c in open_ if guess[c] == other[c]}
         else:
             filled[column] = guess[column]
@@ -164,9 +237,10 @@ def _forced(space: LabelSpace, known: Columns) -> Columns | None:
     return filled
 
 
-def _model_columns(space: LabelSpace) -> NDArray[np.bool_]:
+def _model_columns(space: LabelSpace, solver: Solver) -> NDArray[np.bool_]:
+    """The columns of the solution just found."""
     out = np.zeros(space.width, dtype=bool)
-    for variable, (start, _), index in zip(space.variables, space.spans, space.solver.model()):
+    for variable, (start, _), index in zip(space.variables, space.spans, solver.model()):
         if variable.binary:
             out[start] = bool(index)
         else:
@@ -176,7 +250,7 @@ def _model_columns(space: LabelSpace) -> NDArray[np.bool_]:
 
 def valid(space: LabelSpace, limit: int | None = None) -> Iterator[dict[str, Value]]:
     """The valid labels as records, one at a time: first variables vary slowest, values in declared order."""
-    solver, offsets = space.solver, space.constraints.offsets
+    offsets = space.constraints.offsets
     sizes = [len(variable.values) for variable in space.variables]
     chosen: list[int] = []  # the value index now tried for each variable so far
     solution: list[int] | None = None  # a valid label that agrees with all but the last of them
@@ -186,9 +260,10 @@ def valid(space: LabelSpace, limit: int | None = None) -> Iterator[dict[str, Val
         if depth < len(sizes) and at < sizes[depth]:
             agrees = solution is not None and solution[:depth] == chosen and solution[depth] == at
             if not agrees:
-                path = [solver.literal(offsets[i] + v) for i, v in enumerate([*chosen, at])]
-                agrees = solver.satisfiable(path)
-                solution = solver.model() if agrees else solution
+                with space.solvers.borrowed() as solver:  # not held over a yield: others may ask in between
+                    path = [solver.literal(offsets[i] + v) for i, v in enumerate([*chosen, at])]
+                    agrees = solver.satisfiable(path)
+                    solution = solver.model() if agrees else solution
             if not agrees:
                 at += 1
                 continue

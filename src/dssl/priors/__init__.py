@@ -1,10 +1,18 @@
-"""Scores for predictions. In: logits z (hence θ). Out: log q(θ).
+"""Scores for predictions. In: logits z (hence θ). Out: p(y | x, V) and log q(θ).
 
-May use label spaces and circuits; knows nothing of data or training loops.
+May use label spaces and circuits; knows nothing of data or training loops. Start at `predictive.py`, then `prior.py`.
+
+    predictive, mixture            p(y | x, V), which everything is asked of, and a weighted sum of several
+    blocks, weights, raised        columns by variable, users' weights of labels, and rules' weights to a power
+    prior, relaxations             what priors share, and those of the paper: entropy, exclusivity, deterministic, …
+    learned, estimation            the deterministic prior with π learned from labels
+    gaussian, dirichlet, tnorms    the stochastic case, normalised densities, fuzzy rules
+    plots                          what they look like
 """
 
 from dssl.priors.gaussian import GaussianPrior, mixture_density
 from dssl.priors.learned import LearnedPrior, learn_prior
+from dssl.priors.predictive import Predictive
 from dssl.priors.prior import Prior
 from dssl.priors.relaxations import (
     DeterministicPrior,
@@ -22,6 +30,7 @@ __all__ = [
     "ExclusivityPrior",
     "GaussianPrior",
     "LearnedPrior",
+    "Predictive",
     "Prior",
     "PseudoLabelPrior",
     "SpikePrior",

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
 from dssl.priors.prior import Prior
-from dssl.priors.relaxations import DeterministicPrior
+from dssl.priors.relaxations import POWER, DeterministicPrior
 
 _NORMAL = 0.5 * math.log(2 * math.pi)
 
@@ -33,6 +33,8 @@ class GaussianPrior(Prior):
     `means`, `variance` and `weights` (which sum to one) are those of x. `space` has one variable with two values, by
     default one binary; the logit of θ is its single logit, or the second of two logits minus the first. Evidence
     that y = k gives the component p(θ, y=k). The density is of θ on [0, 1], and p(θ, y=1) = θ p(θ).
+
+    Threads may share it, while none changes its parameters.
     """
 
     means: Tensor
@@ -75,11 +77,11 @@ class GaussianPrior(Prior):
         return self.weights.log() - 0.5 * z.square() - 0.5 * s.log() - _NORMAL - log_jacobian.unsqueeze(-1)
 
     def log_prob(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
-        (values,) = self.log_theta(logits)
-        (components,) = self.observed(
-            [self.log_components(values[..., 0, 1] - values[..., 0, 0]).unsqueeze(-2)], evidence
-        )
-        return components.squeeze(-2).logsumexp(-1)
+        return self.predictive(logits, evidence).weighing(self._densities).log_valid
+
+    def _densities(self, log_theta: list[Tensor]) -> list[Tensor]:
+        (values,) = log_theta
+        return [self.log_components(values[..., 0, 1] - values[..., 0, 0]).unsqueeze(-2)]
 
     def density(self, theta: Tensor) -> Tensor:
         """p(θ) at θ in (0, 1); shape as θ."""
@@ -101,7 +103,7 @@ class GaussianPrior(Prior):
         noise = torch.randn(n, generator=generator, dtype=like.dtype, device=like.device)
         return (self.logit_means()[y] + self.separation.sqrt() * noise).sigmoid(), y
 
-    def limit(self, power: float = 10.0) -> DeterministicPrior:
+    def limit(self, power: float = POWER) -> DeterministicPrior:
         """The deterministic prior with the same π: as s → ∞, and as T → ∞, both tend to Σ_k π_k δ(θ − e_k)."""
         binary = self.blocks.groups[0].binary
         weights = self.weights[1:] if binary else self.weights

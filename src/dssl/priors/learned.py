@@ -1,4 +1,4 @@
-"""LearnedPrior: the deterministic prior with label probabilities π, and a power T, out of labels (MATH §5)."""
+"""LearnedPrior: the deterministic prior with label probabilities π, and a power T, learned from labels (MATH §5)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from scipy.optimize import minimize_scalar
 from torch import Generator, Tensor
 
 from dssl import files
-from dssl.circuits.choices import Choices
+from dssl.circuits.branches import Choices
 from dssl.circuits.circuit import Circuit
 from dssl.circuits.weighted import WeightedCircuit
 from dssl.errors import DataError
+from dssl.logic.inferred import space_of_labels
 from dssl.logic.labels import Columns
 from dssl.logic.space import LabelSpace
 from dssl.priors.blocks import Blocks
-from dssl.priors.estimation import Learner, Rows
-from dssl.priors.relaxations import DeterministicPrior
+from dssl.priors.estimation import Counts, Learner
+from dssl.priors.predictive import Family, Predictive
+from dssl.priors.relaxations import POWER, DeterministicPrior
 
 _FORMAT, _VERSION = "dssl learned prior", 1
 _ANEW = "Learn the prior anew with this version of dssl, and save it."
-_POWERS = (0.01, 1e4)  # between which T is looked for
-_EDGE = 1e-7  # θ is taken to be at least this far from 0 and 1: float32 knows no better
+_POWERS = (0.01, 1e4)  # the range of T that is searched
+_EDGE = 1e-7  # θ is taken to be at least this far from 0 and 1, the accuracy of float32
 _ARRAYS = ("kind", "literal", "ptr", "child", "starts", "categorical")
 _SOURCES = {"owner": "owner", "of_child": "child", "of_literal": "literal", "alone": "alone"}
 
@@ -42,13 +44,15 @@ class LearnedPrior(DeterministicPrior):
 
     π sums to one over valid labels and costs about what the rules cost. Everything of `DeterministicPrior` works;
     `labels` is the weighted circuit, with φ as its parameters.
+
+    Threads may share it, while none changes its parameters.
     """
 
     def __init__(
         self,
         space: LabelSpace,
         labels: WeightedCircuit,
-        power: float = 10.0,
+        power: float = POWER,
         *,
         scale: str = "power",
         objective: str = "log",
@@ -73,22 +77,19 @@ class LearnedPrior(DeterministicPrior):
     @property
     def weights(self) -> Tensor:
         """P(column is true) under π, shape (width,): for classes, π itself."""
-        zero = self.labels.branches.new_zeros(self.space.width)
-        return self.labels.marginals(zero, zero)
+        return Predictive.even(self.family, self.labels.branches).marginals
 
     def log_prob_labels(self, Y: Any) -> Tensor:
         """log π_y of labels in any form `space.encode` reads, shape (n,); −inf for a label that breaks a rule.
 
-        Of a label that is known in part it is the log of the sum over what it may be.
+        For a partial label it is the log of the sum over its completions.
         """
         known = torch.from_numpy(self.space.encode(Y)).to(self.labels.branches)
-        nothing = [known.new_zeros(a.shape) for a in self.blocks.allowed(known)]
-        return self.log_count(nothing, known)
+        return Predictive.even(self.family, known, known).log_valid
 
     def sample_labels(self, n: int, generator: Generator | None = None) -> Tensor:
         """n labels drawn from π, bool (n, width); `sample` draws θ."""
-        zero = self.labels.branches.detach().new_zeros(self.space.width)
-        return self.labels.sample(zero, zero, n, generator)
+        return Predictive.even(self.family, self.labels.branches.detach()).sample(n, generator)
 
     # ---- files ----
 
@@ -115,11 +116,11 @@ class LearnedPrior(DeterministicPrior):
     def from_state(cls, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> LearnedPrior:
         """The prior that `state` describes."""
         if facts.get("format") != _FORMAT:
-            raise ValueError(f"this is not a learned prior. {_ANEW}")
+            raise DataError(f"this is not a learned prior. {_ANEW}")
         if facts.get("version") != _VERSION:
-            raise ValueError(f"it has format {facts.get('version')}, and this dssl reads {_VERSION}. {_ANEW}")
+            raise DataError(f"it has format {facts.get('version')}, and this dssl reads {_VERSION}. {_ANEW}")
         try:
-            space = LabelSpace(facts["space"])
+            space = LabelSpace(facts["space"], folder=None)
             arrays = {name: tensor.numpy() for name, tensor in tensors.items() if name != "branches"}
             names = (*space.columns, *(f"branch {i + 1}" for i in range(len(arrays["owner"]))))
             fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
@@ -129,7 +130,7 @@ class LearnedPrior(DeterministicPrior):
             options = {name: facts[name] for name in ("scale", "objective", "normalised", "learn_power")}
             return cls(space, labels, facts["power"], **options)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
-            raise ValueError(f"the learned prior is damaged: {str(error).rstrip('.')}. {_ANEW}") from error
+            raise DataError(f"the learned prior is damaged: {str(error).rstrip('.')}. {_ANEW}") from error
 
     def save(self, path: str | Path) -> None:
         """Write the prior to `path` (safetensors, no pickle): the whole file appears, or none of it."""
@@ -141,9 +142,7 @@ class LearnedPrior(DeterministicPrior):
     @classmethod
     def load(cls, path: str | Path) -> LearnedPrior:
         """Read a prior that `save` wrote. Nothing in the file is executed."""
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file '{path}'")
+        path = files.present(path)
         try:
             with safetensors.safe_open(path, "pt") as file:
                 meta = file.metadata() or {}
@@ -151,13 +150,13 @@ class LearnedPrior(DeterministicPrior):
                 tensors = {name: file.get_tensor(name) for name in names}
             facts = dict(json.loads(meta["facts"]))
         except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not a prior saved by dssl, or was cut short. {_ANEW}") from error
+            raise DataError(f"{path} is not a prior saved by dssl, or was cut short. {_ANEW}") from error
         if facts.get("version") == _VERSION and meta.get("checksum") != _checksum(meta["facts"], tensors):
-            raise ValueError(f"{path} was changed after it was saved: its checksum does not fit. {_ANEW}")
+            raise DataError(f"{path} was changed after it was saved: its checksum does not fit. {_ANEW}")
         try:
             return cls.from_state(facts, tensors)
         except ValueError as error:
-            raise ValueError(f"{path} cannot be read: {error}") from error
+            raise DataError(f"{path} cannot be read: {error}") from error
 
 
 def _checksum(facts: str, tensors: Mapping[str, Tensor]) -> str:
@@ -177,7 +176,7 @@ def learn_prior(
     *,
     smoothing: float = 1.0,
     backoff: float | None = None,
-    power: float = 10.0,
+    power: float = POWER,
     theta: Any = None,
     sample_weight: Any = None,
     learn: bool = False,
@@ -194,8 +193,8 @@ def learn_prior(
     >>> prior.log_prob_labels([[1, 0, 1], [1, 1, 0]]).exp()
     tensor([0.2863, 0.0000])
 
-    * `Y`: labels in any form `space.encode` reads; −1, None and NaN are unknown, and rows known in part count as far
-      as they go (EM). Without a `space`: a vector of classes, or a matrix of 0 and 1.
+    * `Y`: labels in any form `space.encode` reads; −1, None and NaN are unknown, and partial labels count as far as
+      they go (EM). Without a `space`: a vector of classes, or a matrix of 0 and 1.
     * `smoothing`: pseudo-labels, evenly over V, for each value of the largest variable: 1 is Laplace's rule for classes
       and for independent attributes. ∞ is the uniform π.
     * `backoff`: α, how many labels' worth each branch of the rules' circuit is held to independent variables; 0 is
@@ -203,18 +202,20 @@ def learn_prior(
     * `power`: T. With `theta` (n, width), predictions of rows like those to come, T is the one under which the
       normalised mixture gives them the greatest likelihood.
     * `sample_weight` (n,): how much each label counts, 1 by default.
-    * `learn`: φ goes on learning during training, by gradient. `circuit` replaces ``space.compile()``. Other options
+    * `learn`: φ keeps learning during training, by gradient. `circuit` replaces ``space.compile()``. Other options
       (`scale`, `objective`, `normalised`, `learn_power`) are those of `DeterministicPrior`.
+
+    Any number of threads may call it at once.
     """
     if not smoothing >= 0 or (backoff is not None and not backoff >= 0):
         raise ValueError(f"smoothing and backoff must be 0 or more, not {smoothing!r} and {backoff!r}")
     space = space_of_labels(Y) if space is None else space
     rules = space.compile() if circuit is None else circuit
-    blocks = Blocks(space)
+    family = Family(Blocks(space), rules)
     columns = space.encode(Y)
-    rows = Rows.of(blocks, columns, _weights(sample_weight, len(columns)))
-    _refuse_contradictions(space, rules, rows)
-    choices, log_phi = Learner(blocks, rules, float(smoothing)).learn(rows, backoff)
+    labelled = Counts.of(family.blocks, columns, _weights(sample_weight, len(columns)))
+    _refuse_contradictions(space, family, labelled)
+    choices, log_phi = Learner(family, float(smoothing)).learn(labelled, backoff)
     labels = WeightedCircuit(choices, log_phi.to(torch.get_default_dtype()), learn=learn)
     prior = LearnedPrior(space, labels, power, **options)
     if theta is not None:
@@ -231,29 +232,14 @@ def _weights(given: Any, n: int) -> Any:
     return weight
 
 
-def space_of_labels(Y: Any) -> LabelSpace:
-    """The space of labels that come without one: classes that occur, or attributes."""
-    array = Y.to_numpy() if hasattr(Y, "to_numpy") else np.asarray(Y, dtype=object if isinstance(Y, list) else None)
-    if array.ndim == 2:
-        names = getattr(Y, "columns", None)
-        return LabelSpace.attributes(list(names) if names is not None else [f"label{i}" for i in range(array.shape[1])])
-    if array.ndim != 1:
-        raise DataError(f"labels of shape {array.shape} do not fit\nGive a vector of classes, or a matrix of labels.")
-    known = {v for v in array.tolist() if v is not None and v == v and v != -1}
-    if not known:
-        raise DataError("no label is known, so there is nothing to learn\nGive some labels, or a space.")
-    names = (int(v) if isinstance(v, float | bool) else v for v in known)
-    return LabelSpace.classes(sorted(names, key=lambda v: (isinstance(v, str), v)))
-
-
-def _refuse_contradictions(space: LabelSpace, circuit: Circuit, rows: Rows) -> None:
-    if not len(rows.weight):
+def _refuse_contradictions(space: LabelSpace, family: Family, labelled: Counts) -> None:
+    if not len(labelled.weight):
         return
-    bad = (circuit.log_wmc(rows.log_pos, rows.log_neg) == -math.inf).numpy()
+    bad = (labelled.predictive(family).log_valid == -math.inf).numpy()
     if bad.any():
-        first: Columns = rows.columns[bad][:1]
+        first: Columns = labelled.columns[bad][:1]
         raise DataError(
-            f"{int(rows.weight.numpy()[bad].sum())} labels break the rules; one is {space.decode(first)[0]}\n"
+            f"{int(labelled.weight.numpy()[bad].sum())} labels break the rules; one is {space.decode(first)[0]}\n"
             "Find them with space.check(Y), and correct or drop them."
         )
 
@@ -266,11 +252,8 @@ def likeliest_power(prior: LearnedPrior, theta: Any) -> float:
             f"theta of shape {tuple(given.shape)} does not fit\n"
             f"Give probabilities (n, {prior.space.width}), as predict_theta has them."
         )
-    given = given.clamp(_EDGE, 1 - _EDGE)
-    binary = torch.zeros(prior.space.width, dtype=torch.bool)
-    for variable, (start, stop) in zip(prior.space.variables, prior.space.spans):
-        binary[start:stop] = variable.binary
-    logits = torch.where(binary, given.logit(), given.log())
+    values = prior.blocks.of_values(given.clamp(_EDGE, 1 - _EDGE))
+    logits = prior.blocks.as_logits([value.log() for value in values])
     model = DeterministicPrior(prior.space, normalised=True, circuit=prior.labels).double()
 
     def surprise(log_power: float) -> float:

@@ -1,35 +1,74 @@
-"""Prior: what every prior shares, from logits and evidence to weights of values, and on to closed forms or circuits."""
+"""Prior: what all priors share. Most are one line in terms of the prediction p(y | x, V)."""
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+import inspect
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
 from dssl.priors.blocks import Blocks
+from dssl.priors.predictive import Answers, Family, Predictive
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Answers(Protocol):
-    """What a prior asks of compiled rules; `Circuit` answers all of it, an approximation some."""
+@dataclass(frozen=True)
+class Unbound:
+    """A prior that has its options and no label space yet; called with a space it is the prior.
 
-    def log_wmc(self, log_pos: Tensor, log_neg: Tensor, /, *, strict: bool = False) -> Tensor: ...
+    >>> from dssl.priors import DeterministicPrior
+    >>> sharp = DeterministicPrior(power=10.0)
+    >>> sharp
+    DeterministicPrior(power=10.0), of no label space yet
+    >>> float(sharp(LabelSpace("a, b")).power)
+    10.0
+    """
 
-    def mpe(self, log_pos: Tensor, log_neg: Tensor, /, *, strict: bool = False) -> tuple[Tensor, Tensor]: ...
+    kind: Callable[..., Prior]
+    options: Mapping[str, Any]
 
-    def entropy(self, log_pos: Tensor, log_neg: Tensor, /, *, strict: bool = False) -> Tensor: ...
+    def __call__(self, space: LabelSpace) -> Prior:
+        return self.kind(space, **self.options)
 
-    def sample(self, log_pos: Tensor, log_neg: Tensor, /, n: int = 1, generator: Generator | None = None) -> Tensor: ...
+    def __repr__(self) -> str:
+        return f"{self._written('')}, of no label space yet"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("kind", "options"):
+            raise AttributeError(name)
+        raise AttributeError(f"{self!r}, so it has no '{name}'\nWrite {self._written('space')}.")
+
+    def _written(self, first: str) -> str:
+        told = [first] * bool(first) + [f"{name}={value!r}" for name, value in self.options.items()]
+        return f"{self.kind.__name__}({', '.join(told)})"
 
 
-class Prior(nn.Module, ABC):
+class _PriorType(ABCMeta):
+    """Makes priors, and those without a space as `Unbound`. Copies and pickles do not come this way."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        made = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return made.replace(parameters=[*made.parameters.values()][1:])
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        first = next(iter(cls.__signature__.parameters), "")
+        if args or "space" in options or first != "space" or inspect.isabstract(cls):
+            return super().__call__(*args, **options)
+        cls.__signature__.bind(None, **options)  # an error for options that it does not have
+        return Unbound(cls, options)
+
+
+LATER: Any = None  # for a space that is given later
+
+
+class Prior(nn.Module, metaclass=_PriorType):
     """Prior over predictions.
 
     log q(θ), to be maximised on unlabelled data (Eq. DSSL)
@@ -37,14 +76,19 @@ class Prior(nn.Module, ABC):
     `prior(logits, evidence=None)` maps logits (..., width) to what training maximises, (...). `evidence` (..., width)
     holds 1, 0 or NaN as `space.encode` gives it: values it contradicts get weight zero. `log_prob` is log q itself,
     which differs from the former only in priors that scale it. Rows do not see each other: the loss of a batch is
-    the mean of its samples' losses. Finite logits give finite numbers and gradients; −inf is a value that cannot be;
+    the mean of its samples' losses. Finite logits give finite numbers and gradients; −inf makes a value impossible;
     NaN or +inf makes its row's answer NaN, which training refuses.
     """
 
-    def __init__(self, space: LabelSpace) -> None:
+    def __init__(self, space: LabelSpace, circuit: Answers | None = None) -> None:
         super().__init__()
-        self.space = space
+        self.space, self.circuit = space, circuit
         self.blocks = Blocks(space)
+
+    @property
+    def family(self) -> Family:
+        """Which labels there are, and who answers for the rules."""
+        return Family(self.blocks, self.circuit)
 
     @abstractmethod
     def log_prob(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
@@ -54,37 +98,18 @@ class Prior(nn.Module, ABC):
         """What training maximises; shape (...)."""
         return self.log_prob(logits, evidence)
 
+    def predictive(self, logits: Tensor, evidence: Tensor | None = None) -> Predictive:
+        """p(y | x, V) of logits (..., width), which log q is a function of."""
+        return Predictive(logits, self.family, evidence)
+
     def plot(self, **options: Any) -> Figure:
-        """Draw q, log q and their gradients; see `dssl.priors.plots` for what is drawn of which space."""
+        """Draw q, log q and their gradients; `dssl.priors.plots` says what is drawn for which space."""
         from dssl.priors import plots  # matplotlib is loaded when first needed
 
         return plots.plot(self, **options)
 
     def extra_repr(self) -> str:
         return repr(self.space)
-
-    # ---- for subclasses ----
-
-    def log_theta(self, logits: Tensor) -> list[Tensor]:
-        """log θ of all values by group of blocks: (..., n, K). Half precision is widened: log q needs the digits."""
-        self._check(logits)
-        logits = logits.float() if logits.dtype.itemsize < 4 else logits
-        return [z.log_softmax(-1) for z in self.blocks.logits(logits)]
-
-    def observed(self, values: list[Tensor], evidence: Tensor | None) -> list[Tensor]:
-        """The log weights of values with those that evidence contradicts at −inf."""
-        if evidence is None:
-            return values
-        self._check(evidence)
-        allowed = self.blocks.allowed(evidence)
-        return [value.masked_fill(~a, -math.inf) for value, a in zip(values, allowed)]
-
-    def _check(self, x: Tensor) -> None:
-        if x.dim() == 0 or x.shape[-1] != self.space.width or not x.is_floating_point():
-            raise DataError(
-                f"logits and evidence of shape {tuple(x.shape)} and type {x.dtype} do not fit\n"
-                f"Give floats of shape (..., {self.space.width}): one column each of {self.space!r}."
-            )
 
 
 class CircuitPrior(Prior):
@@ -94,34 +119,7 @@ class CircuitPrior(Prior):
     to approximate, or to weight labels. Without rules nothing is compiled.
     """
 
-    def __init__(self, space: LabelSpace, *, circuit: Answers | None = None) -> None:
-        super().__init__(space)
-        self.circuit = space.compile() if circuit is None and space.rules else circuit
-
-    def ask(self, query: str, values: list[Tensor]) -> Any:
-        """A query of the circuit at the log weights of values by group."""
-        return _ask(self.circuit, query, *self.blocks.literals(values))
-
-
-@torch.compiler.disable
-def _ask(circuit: Any, query: str, log_pos: Tensor, log_neg: Tensor) -> Any:
-    """Out of the sight of `torch.compile`, which cannot trace kernels and calls this as it is."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(log_pos):
-        raise RuntimeError(
-            "rules cannot be evaluated inside torch.func.vmap, grad or jvp: their circuit runs in kernels that torch "
-            "does not see into. Call the prior on the whole batch, of any leading shape, and use torch.autograd."
-        )
-    return getattr(circuit, query)(log_pos, log_neg)
-
-
-def total(values: list[Tensor]) -> Tensor:
-    """log of the sum over all labels without rules: blocks are independent, so their sums multiply; shape (...)."""
-    return over_blocks([value.logsumexp(-1) for value in values])
-
-
-def over_blocks(parts: list[Tensor]) -> Tensor:
-    """What blocks contribute, (..., n) by group, added up; shape (...)."""
-    out = parts[0].sum(-1)
-    for part in parts[1:]:
-        out = out + part.sum(-1)
-    return out
+    def __init__(self, space: LabelSpace = LATER, *, circuit: Answers | None = None) -> None:
+        if not isinstance(space, LabelSpace):
+            raise TypeError(f"a prior needs a LabelSpace, not {type(space).__name__}\nWrite LabelSpace(text).")
+        super().__init__(space, space.compile() if circuit is None and space.rules else circuit)

@@ -6,6 +6,7 @@ All work from logits, in log space (MATH §2–4).
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from abc import abstractmethod
@@ -15,14 +16,17 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from dssl.circuits.evaluate.layered import sum_of_others
 from dssl.circuits.relaxation import ClauseRelaxation
 from dssl.logic.space import LabelSpace
-from dssl.priors.blocks import exclusive_sum, log_rest
-from dssl.priors.mixtures import draw_labels, draw_theta, log_constant
-from dssl.priors.prior import Answers, CircuitPrior, over_blocks, total
+from dssl.priors.blocks import log_rest
+from dssl.priors.dirichlet import draw_theta, log_constant
+from dssl.priors.predictive import Answers, Predictive
+from dssl.priors.prior import LATER, CircuitPrior
 from dssl.priors.weights import WeightedLabels, value_weights
 
 Spike = Callable[[Tensor, Tensor], Tensor]
+POWER = 10.0  # T of a prior that is told none: the paper's
 
 
 class EntropyPrior(CircuitPrior):
@@ -33,27 +37,17 @@ class EntropyPrior(CircuitPrior):
     Without rules this is Σ θ_k log θ_k over the values of every variable. With rules it is the neuro-symbolic entropy:
     the network's p(y) is conditioned on the valid labels, so nothing pushes it towards them. `semantic=True` adds
     log P(V), the semantic term, which does.
+
+    Threads may share it, while none changes its parameters.
     """
 
-    def __init__(self, space: LabelSpace, *, semantic: bool = False, circuit: Answers | None = None) -> None:
+    def __init__(self, space: LabelSpace = LATER, *, semantic: bool = False, circuit: Answers | None = None) -> None:
         super().__init__(space, circuit=circuit)
         self.semantic = semantic
 
     def log_prob(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
-        values = self.observed(self.log_theta(logits), evidence)
-        if self.circuit is None:
-            log_q = over_blocks([_negative_entropy(value) for value in values])
-            return log_q + total(values) if self.semantic and evidence is not None else log_q
-        log_q = -self.ask("entropy", values)
-        return log_q + self.ask("log_wmc", values) if self.semantic else log_q
-
-
-def _negative_entropy(log_weights: Tensor) -> Tensor:
-    """Σ p log p of p in proportion to weights (..., K); 0 where no value is left."""
-    none = (log_weights == -math.inf).all(-1, keepdim=True)
-    log_p = log_weights.masked_fill(none, 0).log_softmax(-1)
-    log_q = (log_p.exp() * log_p.masked_fill(log_p == -math.inf, 0)).sum(-1)
-    return log_q.masked_fill(none.squeeze(-1), 0)
+        p = self.predictive(logits, evidence)
+        return p.log_valid - p.entropy() if self.semantic else -p.entropy()
 
 
 class ExclusivityPrior(CircuitPrior):
@@ -65,9 +59,11 @@ class ExclusivityPrior(CircuitPrior):
     The first is the semantic loss of "exactly one" over independent binaries with the probabilities of a softmax. With
     rules a softmax block is what it is, a variable with exclusive values (weights θ_k and 1), so q is the probability
     that a label drawn from the network's prediction is valid. Binary variables without rules contribute 0 for every θ.
+
+    Threads may share it, while none changes its parameters.
     """
 
-    def __init__(self, space: LabelSpace, *, circuit: Answers | None = None) -> None:
+    def __init__(self, space: LabelSpace = LATER, *, circuit: Answers | None = None) -> None:
         super().__init__(space, circuit=circuit)
         binaries = sum(variable.binary for variable in space.variables)
         if binaries and self.circuit is None:
@@ -75,15 +71,16 @@ class ExclusivityPrior(CircuitPrior):
             warnings.warn(
                 f"ExclusivityPrior gives no signal for {what} binary, and without rules q is 1 for every θ of them. "
                 "Add rules, or use EntropyPrior, PseudoLabelPrior or DeterministicPrior.",
-                stacklevel=2,
+                stacklevel=3,  # past the metaclass, to whoever makes the prior
             )
 
     def log_prob(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
-        log_theta = self.log_theta(logits)
-        if self.circuit is not None:
-            return self.ask("log_wmc", self.observed(log_theta, evidence))
-        rest = [t if g.binary else t + exclusive_sum(log_rest(t)) for g, t in zip(self.blocks.groups, log_theta)]
-        return total(self.observed(rest, evidence))
+        p = self.predictive(logits, evidence)
+        return p.log_valid if self.circuit is not None else p.weighing(self._alone).log_valid
+
+    def _alone(self, log_theta: list[Tensor]) -> list[Tensor]:
+        """log of θ_k Π_{j≠k} (1−θ_j) in the blocks of categorical variables."""
+        return [t if g.binary else t + sum_of_others(log_rest(t)) for g, t in zip(self.blocks.groups, log_theta)]
 
 
 class PseudoLabelPrior(CircuitPrior):
@@ -92,13 +89,12 @@ class PseudoLabelPrior(CircuitPrior):
     log q(θ) = log max_{y∈V} p(y | θ)
 
     Without rules this is log max_k θ_k, summed over variables.
+
+    Threads may share it, while none changes its parameters.
     """
 
     def log_prob(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
-        values = self.observed(self.log_theta(logits), evidence)
-        if self.circuit is None:
-            return over_blocks([value.max(-1).values for value in values])
-        return self.ask("mpe", values)[1]
+        return self.predictive(logits, evidence).heaviest()[1]
 
 
 class CountingPrior(CircuitPrior):
@@ -107,13 +103,13 @@ class CountingPrior(CircuitPrior):
     log q(θ) = log Σ_{y∈V} π_y Π_v g(θ_v(y))
 
     with θ_v(y) the probability of the value that variable v has in y: θ_k or 1−θ_k of a binary variable, θ_k of a
-    categorical one (MATH §4). `weights` are π: one weight a column (for a binary variable the probability of true),
+    categorical one (MATH §4). `weights` are π: one weight per column (for a binary variable the probability of true),
     a mapping from variables to theirs, weights of true and false (width, 2), or `WeightedLabels`.
     """
 
     log_weights: Tensor | None
 
-    def __init__(self, space: LabelSpace, *, weights: Any = None, circuit: Answers | None = None) -> None:
+    def __init__(self, space: LabelSpace = LATER, *, weights: Any = None, circuit: Answers | None = None) -> None:
         table = weights if isinstance(weights, WeightedLabels) else None
         super().__init__(space, circuit=circuit if table is None else table)
         given = weights is not None and table is None
@@ -124,22 +120,16 @@ class CountingPrior(CircuitPrior):
         """log g(θ) of values (..., n, K)."""
 
     def log_prob(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
-        return self.log_count(self.weighted([self.spike(t) for t in self.log_theta(logits)]), evidence)
+        return self.predictive(logits, evidence).weighing(self._spikes).log_valid
+
+    def _spikes(self, log_theta: list[Tensor]) -> list[Tensor]:
+        return self.weighted([self.spike(t) for t in log_theta])
 
     def weighted(self, values: list[Tensor]) -> list[Tensor]:
         """The log weights of values with log π added."""
         if self.log_weights is None:
             return values
-        sizes = [len(group.variables) * group.size for group in self.blocks.groups]
-        parts = self.log_weights.split(sizes)
-        return [value + part.unflatten(0, value.shape[-2:]) for value, part in zip(values, parts)]
-
-    def log_count(self, values: list[Tensor], evidence: Tensor | None = None) -> Tensor:
-        """log of the sum over valid labels of the product of their values' weights; shape (...)."""
-        values = self.observed(values, evidence)
-        if self.circuit is None:
-            return total(values)
-        return self.ask("log_wmc", values)
+        return [value + part for value, part in zip(values, self.blocks.cut(self.log_weights))]
 
 
 class DeterministicPrior(CountingPrior):
@@ -150,6 +140,8 @@ class DeterministicPrior(CountingPrior):
     Without rules this is log Σ_k π_k θ_k^T, summed over variables. Called as a module it gives what training
     maximises: log q / T by default.
 
+    Without `space` it is a prior of whatever space an estimator or objective has: ``DeterministicPrior(power=5.0)``.
+
     * `power`: T, which may be changed at any time (``prior.power = 5.0``). `learn_power=True` makes log T a parameter,
       which needs the normalised form and scale "none", since the raw q is largest at T → 0.
     * `scale`: "power" divides by T, which keeps the gradient's size comparable across T; "none" is the paper's form.
@@ -157,12 +149,14 @@ class DeterministicPrior(CountingPrior):
     * `weights`: π, see `CountingPrior`.
     * `normalised`: q integrates to one. It is then the mixture Σ_y π_y Π_v Dir(θ_v; 1 + T e_y) with π summing to one
       over valid labels, Beta(1+T, 1) for a binary variable; `sample` draws from it.
+
+    Threads may share it, while none changes its parameters.
     """
 
     def __init__(
         self,
-        space: LabelSpace,
-        power: float = 10.0,
+        space: LabelSpace = LATER,
+        power: float = POWER,
         *,
         scale: str = "power",
         objective: str = "log",
@@ -190,24 +184,43 @@ class DeterministicPrior(CountingPrior):
     @property
     def power(self) -> Tensor:
         """T, a scalar tensor; assign a number to change it."""
-        return self.log_power.exp() if "log_power" in self._parameters else self.get_buffer("exponent")
+        return self.log_power.exp() if self.learns_power else self.get_buffer("exponent")
 
     @power.setter
     def power(self, value: float) -> None:
         with torch.no_grad():
-            if "log_power" in self._parameters:
+            if self.learns_power:
                 self.log_power.fill_(math.log(_positive(value)))
             else:
                 self.get_buffer("exponent").fill_(_positive(value))
 
+    @property
+    def learns_power(self) -> bool:
+        """Whether log T is a parameter."""
+        return "log_power" in self._parameters
+
     def spike(self, log_theta: Tensor) -> Tensor:
         return self.power * log_theta
+
+    def at(self, power: float) -> DeterministicPrior:
+        """The same prior with another T, which shares everything else: for a T that rises in training.
+
+        >>> import torch
+        >>> prior = DeterministicPrior(LabelSpace.classes(["cat", "dog"]), power=10.0)
+        >>> float(prior.at(2.0).power), float(prior.power)
+        (2.0, 10.0)
+        """
+        if self.learns_power:
+            raise ValueError("this prior learns its power, which cannot be set from outside")
+        other = copy.copy(self)
+        other._buffers = self._buffers | {"exponent": torch.full_like(self.power, _positive(power))}
+        return other
 
     def log_prob(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
         log_q = super().log_prob(logits, evidence)
         if not self.normalised:
             return log_q
-        return log_q + log_constant(self.blocks, self.power) - self.log_count(self._label_weights(logits))
+        return log_q + log_constant(self.blocks, self.power) - self._labels(logits).log_valid
 
     def forward(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
         out = self.log_prob(logits, evidence)
@@ -216,14 +229,12 @@ class DeterministicPrior(CountingPrior):
 
     def sample(self, n: int, generator: Generator | None = None) -> Tensor:
         """n draws of θ from the normalised q: (n, width), categorical blocks summing to one."""
-        values = self._label_weights(self.power.detach())
-        labels = draw_labels(self.blocks, values, self.circuit, n, generator)
+        labels = self._labels(self.power.detach()).sample(n, generator)
         return draw_theta(self.blocks, labels, self.power.detach(), generator)
 
-    def _label_weights(self, like: Tensor) -> list[Tensor]:
-        """log π of values by group, (n, K), zero where none are given."""
-        shapes = [(len(group.variables), group.size) for group in self.blocks.groups]
-        return self.weighted([like.new_zeros(shape) for shape in shapes])
+    def _labels(self, like: Tensor) -> Predictive:
+        """π as a distribution over valid labels, uniform where no weights are given."""
+        return Predictive.even(self.family, like).weighing(self.weighted)
 
     def extra_repr(self) -> str:
         return f"{self.space!r}, power={self.power.item():g}, scale={self.scale!r}, objective={self.objective!r}"

@@ -15,22 +15,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from dssl.logic.formula import (
-    And,
-    Compare,
-    Count,
-    Formula,
-    Iff,
-    Implies,
-    In,
-    Is,
-    Not,
-    Or,
-    Truth,
-    Xor,
-    compare_holds,
-)
-from dssl.logic.language import Rule
+from dssl.logic.language import formula as form
+from dssl.logic.language.formula import Formula, Truth, compare_holds
+from dssl.logic.language.parser import Rule
+from dssl.logic.language.quoting import Value
+from dssl.logic.language.structures.patterns import Structure
 from dssl.logic.space import LabelSpace
 from dssl.priors.prior import Prior
 
@@ -87,7 +76,7 @@ def _goedel(parts: list[Degree]) -> Degree:
 def _goedel_at_least(k: int, parts: list[Degree]) -> Degree:
     """The k-th largest truth value: the best of all conjunctions of k."""
     true, false = (torch.stack(side) for side in zip(*parts))
-    odd = true.isnan().any(0)  # which sorting would put at the far end
+    odd = true.isnan().any(0)  # which sorting would put at the wrong end
     true, false = true.masked_fill(odd, math.nan), false.masked_fill(odd, math.nan)
     return true.sort(0, descending=True).values[k - 1], false.sort(0).values[k - 1]
 
@@ -135,27 +124,29 @@ class _Reading:
         match formula:
             case Truth(value):
                 return self.constant(value)
-            case Is(name):
+            case form.Is(name):
                 return self.values[name][1], self.values[name][0]
-            case In(name, wanted):
+            case form.In(name, wanted):
                 inside = [value in wanted for value in self.numbers[name]]
                 return self.split(zip(inside, self.values[name]))
-            case Compare():
+            case form.Compare():
                 return self.compare(formula)
-            case Not(part):
+            case form.Not(part):
                 return _not(read(part))
-            case And(parts):
+            case form.And(parts):
                 return self.logic.conjunction([read(part) for part in parts])
-            case Or(parts):
+            case form.Or(parts):
                 return self.logic.disjunction([read(part) for part in parts])
-            case Implies(premise, conclusion):
+            case form.Implies(premise, conclusion):
                 return self.logic.disjunction([_not(read(premise)), read(conclusion)])
-            case Iff(left, right):
+            case form.Iff(left, right):
                 return self.logic.iff(read(left), read(right))
-            case Xor(parts):
+            case form.Xor(parts):
                 return reduce(lambda a, b: _not(self.logic.iff(a, b)), [read(part) for part in parts])
-            case Count(op, k, parts):
+            case form.Count(op, k, parts):
                 return self.count(op, k, [read(part) for part in parts])
+            case Structure():
+                return read(formula.lowered(self.numbers))
         raise TypeError(f"{type(formula).__name__} has no fuzzy reading")
 
     def constant(self, value: bool) -> Degree:
@@ -163,7 +154,7 @@ class _Reading:
         return (sure, never) if value else (never, sure)
 
     def split(self, cases: Iterable[tuple[bool, Tensor]]) -> Degree:
-        """The log probability of the cases that hold and of those that do not, out of pairs (holds, log p)."""
+        """The log probability of the cases that hold and of those that do not, from pairs (holds, log p)."""
         sides: dict[bool, list[Tensor]] = {True: [], False: []}
         for holds, log_p in cases:
             sides[holds].append(log_p)
@@ -171,17 +162,25 @@ class _Reading:
         true, false = (torch.stack([never, *sides[key]]).logsumexp(0) for key in (True, False))
         return true, false
 
-    def compare(self, formula: Compare) -> Degree:
+    def compare(self, formula: form.Compare) -> Degree:
         """An atom: its probability, with the variables independent. Sums are built up variable by variable."""
         weights, constant = formula.weights()
         log_p: dict[int, Tensor] = {constant: torch.zeros_like(self.like)}
-        for name, c in weights.items():
+        for counted, c in weights.items():
             terms: dict[int, list[Tensor]] = {}
+            cases = self.cases(counted)
             for so_far, p in log_p.items():
-                for number, log_value in zip(self.numbers[name], self.values[name]):
+                for number, log_value in cases:
                     terms.setdefault(so_far + c * int(number), []).append(p + log_value)
             log_p = {value: torch.stack(parts).logsumexp(0) for value, parts in terms.items()}
         return self.split((compare_holds(formula.op, value), p) for value, p in log_p.items())
+
+    def cases(self, counted: str | Formula) -> list[tuple[Value, Tensor]]:
+        """The numbers that a variable can be, or 0 and 1 for a formula, each with its log probability."""
+        if isinstance(counted, Formula):
+            true, false = self.degree(counted)
+            return [(False, false), (True, true)]
+        return list(zip(self.numbers[counted], self.values[counted]))
 
     def count(self, op: str, k: int, parts: list[Degree]) -> Degree:
         def at_least(m: int) -> Degree:
@@ -224,9 +223,9 @@ class TNormPrior(Prior):
         self.logic = logic
 
     def log_prob(self, logits: Tensor, evidence: Tensor | None = None) -> Tensor:
-        values = self.log_theta(logits)
+        values = self.predictive(logits, evidence).observed
         if evidence is not None:
-            values = [_given(value) for value in self.observed(values, evidence)]
+            values = [_given(value) for value in values]
         by_name = {
             self.space.variables[i].name: list(log_p.unbind(-1))
             for group, value in zip(self.blocks.groups, values)

@@ -10,12 +10,12 @@ import torch
 from torch import Generator, Tensor
 
 from dssl.errors import DataError
+from dssl.logic.language.variables import Variable, canonical, listed, nearest
 from dssl.logic.space import LabelSpace
-from dssl.logic.variables import Variable, listed, nearest
-from dssl.priors.blocks import Blocks
+from dssl.priors.blocks import Blocks, log_sum
 
 _FORMS = (
-    "Give one weight a column (for a binary variable the probability of true), weights of true and false "
+    "Give one weight per column (for a binary variable the probability of true), weights of true and false "
     "(width, 2), or a mapping from variables to their weights."
 )
 
@@ -23,7 +23,7 @@ _FORMS = (
 def value_weights(space: LabelSpace, blocks: Blocks, weights: Any) -> Tensor:
     """Weights in any of the users' forms as log weights of all values, group after group: (values,)."""
     if isinstance(weights, Mapping):
-        columns = _by_name(space, weights)
+        columns = _columns_of(space, weights)
     else:
         columns = torch.as_tensor(weights).detach().to(torch.get_default_dtype())
         if columns.shape == (space.width,):
@@ -56,8 +56,9 @@ def _product_of_others(x: Tensor) -> Tensor:
     return spread.masked_fill(torch.eye(size, dtype=torch.bool, device=x.device), 1.0).prod(-1)
 
 
-def _by_name(space: LabelSpace, weights: Mapping[str, Any]) -> Tensor:
+def _columns_of(space: LabelSpace, weights: Mapping[str, Any]) -> Tensor:
     names = [variable.name for variable in space.variables]
+    weights = {canonical(name): given for name, given in weights.items()}
     for name in weights:
         if name not in names:
             raise DataError(f"weights for '{name}', which is not declared\n{nearest(name, names)}{_FORMS}")
@@ -73,6 +74,7 @@ def _by_name(space: LabelSpace, weights: Mapping[str, Any]) -> Tensor:
 
 def _of_variable(variable: Variable, given: Any) -> Tensor:
     if isinstance(given, Mapping):
+        given = {canonical(value): weight for value, weight in given.items()}
         missing = [value for value in variable.values if value not in given]
         if missing or variable.binary:
             raise DataError(f"'{variable.name}' has no weight for {listed(missing or variable.values)}\n{_FORMS}")
@@ -84,7 +86,7 @@ def _of_variable(variable: Variable, given: Any) -> Tensor:
 
 
 class WeightedLabels:
-    """A short list of labels, each with its own weight π_y, for weights that do not factorise like the rules.
+    """A short list of labels, each with its own weight π_y, for weights that do not factorise as the rules do.
 
     >>> import torch
     >>> from dssl.priors import WeightedLabels
@@ -111,20 +113,20 @@ class WeightedLabels:
     def __repr__(self) -> str:
         return f"WeightedLabels({len(self.labels)} labels of {self.labels.shape[1]} columns)"
 
-    def _scores(self, log_pos: Tensor, log_neg: Tensor) -> Tensor:
-        """log weight of each label: (..., labels)."""
+    def _scores(self, log_pos: Tensor, log_neg: Tensor, power: float | Tensor = 1.0) -> Tensor:
+        """log weight of each label, with π to a power: (..., labels)."""
         on = self.labels.to(log_pos.device, log_pos.dtype).t()
-        out = self.log_weights.to(on)
+        out = power * self.log_weights.to(on)
         for weight, mask in ((log_pos, on), (log_neg, 1 - on)):
             zero = weight == -math.inf
             against = zero.to(on.dtype) @ mask > 0  # 0 · −inf would be NaN
             out = (out + weight.masked_fill(zero, 0) @ mask).masked_fill(against, -math.inf)
         return out
 
-    def log_wmc(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
-        """log of the sum over labels of π_y times the product of literal weights; shape (...)."""
-        scores = self._scores(log_pos, log_neg)
-        return _strictly(_log_sum(scores), strict)
+    def log_wmc(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False, power: float | Tensor = 1.0) -> Tensor:
+        """log of the sum over labels of π_y^power times the product of literal weights; shape (...)."""
+        scores = self._scores(log_pos, log_neg, power)
+        return _strictly(log_sum(scores), strict)
 
     def mpe(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> tuple[Tensor, Tensor]:
         """The heaviest label, bool (..., width), and its log weight (...)."""
@@ -132,10 +134,24 @@ class WeightedLabels:
         _strictly(weight, strict)
         return self.labels.to(index.device)[index] & (weight > -math.inf).unsqueeze(-1), weight
 
+    def top_k(self, log_pos: Tensor, log_neg: Tensor, k: int, *, strict: bool = False) -> tuple[Tensor, Tensor]:
+        """The k heaviest labels, bool (..., k, width), heaviest first, and their log weights (..., k).
+
+        Where fewer than k labels are left, the rest are all false and weigh −inf.
+        """
+        if k < 1:
+            raise DataError(f"top_k was asked for k = {k} labels. Ask for at least one.")
+        scores = self._scores(log_pos, log_neg)
+        missing = max(0, k - len(self.labels))
+        weight, index = torch.nn.functional.pad(scores, (0, missing), value=-math.inf).topk(k)
+        _strictly(weight[..., 0], strict)
+        found = self.labels.to(index.device)[index.clamp_max(len(self.labels) - 1)]
+        return found & (weight > -math.inf).unsqueeze(-1), weight
+
     def entropy(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
         """Entropy in nats of the distribution over labels; shape (...)."""
         scores = self._scores(log_pos, log_neg)
-        total = _strictly(_log_sum(scores), strict)
+        total = _strictly(log_sum(scores), strict)
         none = total == -math.inf
         log_p = scores - total.masked_fill(none, 0).unsqueeze(-1)
         return -(log_p.exp() * log_p.masked_fill(log_p == -math.inf, 0)).sum(-1)
@@ -143,24 +159,18 @@ class WeightedLabels:
     def marginals(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> Tensor:
         """P(column is true) of each column; shape (..., width)."""
         scores = self._scores(log_pos, log_neg)
-        total = _strictly(_log_sum(scores), strict)
+        total = _strictly(log_sum(scores), strict)
         log_p = scores - total.masked_fill(total == -math.inf, 0).unsqueeze(-1)
         return log_p.exp() @ self.labels.to(log_p.device, log_p.dtype)
 
     def sample(self, log_pos: Tensor, log_neg: Tensor, n: int = 1, generator: Generator | None = None) -> Tensor:
         """n labels for each row in proportion to weight; bool (n, ..., width)."""
         scores = self._scores(log_pos, log_neg).detach()
-        _strictly(_log_sum(scores), True)
+        _strictly(log_sum(scores), True)
         noise = torch.empty(n, *scores.shape, dtype=scores.dtype, device=scores.device).exponential_(
             generator=generator
         )
         return self.labels.to(scores.device)[(scores - noise.log()).argmax(-1)]
-
-
-def _log_sum(scores: Tensor) -> Tensor:
-    """logsumexp whose gradient is 0, not NaN, where all scores are −inf."""
-    none = (scores == -math.inf).all(-1)
-    return scores.masked_fill(none.unsqueeze(-1), 0).logsumexp(-1).masked_fill(none, -math.inf)
 
 
 def _strictly(log_weight: Tensor, strict: bool) -> Tensor:

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dssl.data.rows import Data
 from dssl.errors import DataError
-from dssl.training.data import Data
 from dssl.training.settings import Settings
 
-_SAMPLED = 32  # rows that stand for all
+_SAMPLED = 32  # rows sampled to stand for all
 
 
 def identity(network: nn.Module, objective: Any, data: Data, settings: Settings) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def identity(network: nn.Module, objective: Any, data: Data, settings: Settings)
 def refuse_other(ours: Mapping[str, Any], theirs: Mapping[str, Any], folder: Any, *, finished: bool) -> None:
     """An error that names what differs, if the checkpoint is another run's.
 
-    A run that is not finished goes on from the checkpoint's weights, whatever these were initialised to here; so a
-    network without a seed can be resumed too.
+    An unfinished run continues from the checkpoint's weights, however the network is initialised here; so a network
+    without a seed can be resumed too.
     """
     names = [name for name in {**ours, **theirs} if finished or name != "initial weights"]
     differing = [name for name in names if ours.get(name) != theirs.get(name)]
@@ -42,7 +42,7 @@ def refuse_other(ours: Mapping[str, Any], theirs: Mapping[str, Any], folder: Any
         shown = "\n".join(f"  {name}: {theirs.get(name)!r} there, {ours.get(name)!r} here" for name in differing)
         raise DataError(
             f"the checkpoints in '{folder}' are of another run:\n{shown}\n"
-            "Resume with what the run began with, or use another folder."
+            "Resume with the settings it began with, or use another folder."
         )
 
 

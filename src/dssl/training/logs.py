@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: a progress bar, a log file, TensorBoard."""
+"""What a run reports as it goes: a progress bar, a log file, TensorBoard, MLflow, and whoever else asks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import csv
 import io
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from dssl import files
@@ -24,13 +25,13 @@ Row = dict[str, Any]
 class LogFile:
     """Rows in a .csv or .jsonl file: one is added whenever the run is evaluated.
 
-    On a resumed run the file is first written anew from the rows that the checkpoint knows, so none occurs twice.
+    When a run is resumed, the file is first rewritten from the checkpoint's rows, so that none occurs twice.
     """
 
     def __init__(self, path: str | Path, rows: Sequence[Row]) -> None:
         self._path = Path(path)
         if self._path.suffix not in (".csv", ".jsonl"):
-            raise DataError(f"the log '{path}' is neither .csv nor .jsonl\nName it so.")
+            raise DataError(f"the log '{path}' is neither .csv nor .jsonl\nGive it one of these endings.")
         self._names: list[str] = []
         self._write(rows)
 
@@ -47,14 +48,14 @@ class LogFile:
         return line.getvalue()
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Adds the last of all `rows`; a column not seen before has the whole file written again."""
+        """Adds the last of `rows`; for a new column the whole file is rewritten."""
         if not set(rows[-1]) <= set(self._names) and self._path.suffix == ".csv":
             self._write(rows)
             return
         files.append(self._path, self._line(rows[-1]).encode())
 
     def close(self) -> None:
-        """Nothing is open between rows."""
+        """Does nothing: no file is open between rows."""
 
 
 class Board:
@@ -80,22 +81,77 @@ class Board:
         self._writer.close()
 
 
+class Told:
+    """A callback of the user's: it is called with each row, and closed at the end if it can be."""
+
+    def __init__(self, callback: Callable[[Row], object]) -> None:
+        self._callback = callback
+
+    def add(self, rows: Sequence[Row]) -> None:
+        self._callback(dict(rows[-1]))
+
+    def close(self) -> None:
+        getattr(self._callback, "close", lambda: None)()
+
+
+class MLflow:
+    """A callback for MLflow: ``settings={"callbacks": [MLflow("sqlite:///runs.db")]}``; one run for each training.
+
+    `uri`: where MLflow keeps its runs, None for what it is set to itself. `experiment`: in which of them.
+    """
+
+    def __init__(self, uri: str | None = None, experiment: str = "dssl") -> None:
+        self.uri, self.experiment = uri, experiment
+        self._client: Any = None
+        self._run = ""
+
+    def _begin(self) -> None:
+        try:
+            from mlflow.tracking import MlflowClient
+        except ImportError:
+            raise DataError("MLflow needs the package mlflow\nInstall it: pip install 'dssl[mlflow]'") from None
+        self._client = MlflowClient(tracking_uri=self.uri)
+        found = self._client.get_experiment_by_name(self.experiment)
+        number = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
+        self._run = self._client.create_run(number).info.run_id
+
+    def __call__(self, row: Row) -> None:
+        if self._client is None:
+            self._begin()
+        for name, value in row.items():
+            if name != "step" and value is not None:
+                self._client.log_metric(self._run, name, float(value), step=row["step"])
+
+    def close(self) -> None:
+        """Ends the run; the next row begins another."""
+        if self._client is not None:
+            self._client.set_terminated(self._run)
+            self._client = None
+
+
 _REFRESH = 0.1  # seconds between two looks of the progress bar
 
 
+_BAR, _AROUND = 16, 48  # characters of the bar, and of all that stands before the figures
+
+
 class Bar:
-    """A progress bar with the loss's parts, accuracy and the time left; drawn at most ten times a second."""
+    """A progress bar with the time left, accuracy and the loss's parts; drawn at most ten times a second.
+
+    `step` is the last one done, which it ends at. Figures are shown as far as a line holds them.
+    """
 
     def __init__(self, steps: int, done: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._progress = Progress(
             TextColumn("training"),
-            BarColumn(),
+            BarColumn(_BAR),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[text]}"),
         )
+        self.step = done
         self._task = self._progress.add_task("training", total=steps, completed=done, text="")
         self._next = 0.0
         self._progress.start()
@@ -106,10 +162,22 @@ class Bar:
 
     def show(self, step: int, values: Mapping[str, float | None]) -> None:
         self._next = time.monotonic() + _REFRESH
-        text = "  ".join(f"{name} {value:.4g}" for name, value in values.items() if value is not None)
-        self._progress.update(self._task, completed=step, text=text)
+        self.step = step
+        self._progress.update(self._task, completed=step, text=self._figures(values))
+
+    def _figures(self, values: Mapping[str, float | None]) -> str:
+        """Those that fit beside the bar, accuracy and score first."""
+        first = sorted(values, key=lambda name: name not in ("accuracy", "score"))
+        out, room = [], self._progress.console.width - _AROUND
+        for figure in (f"{name} {values[name]:.3g}" for name in first if values[name] is not None):
+            room -= len(figure) + 2
+            if room < 0:
+                break
+            out.append(figure)
+        return "  ".join(out)
 
     def close(self) -> None:
+        self._progress.update(self._task, completed=self.step)
         self._progress.stop()
 
 
@@ -120,10 +188,12 @@ def accuracy(space: LabelSpace | None, logits: Tensor, y: Tensor) -> float | Non
     """
     if space is None:
         return None
-    right = known = 0
+    right: Tensor | int = 0
+    known: Tensor | int = 0
     for variable, (start, stop) in zip(space.variables, space.spans):
         z, truth = logits[:, start:stop].detach(), y[:, start:stop]
         here = ~truth[:, 0].isnan() if variable.binary else (truth == 1).any(1)
         hit = (z[:, 0] > 0) == (truth[:, 0] > 0.5) if variable.binary else z.argmax(1) == (truth == 1).int().argmax(1)
-        right, known = right + int((hit & here).sum()), known + int(here.sum())
-    return right / known if known else None
+        right, known = right + (hit & here).sum(), known + here.sum()
+    found, of = torch.stack([torch.as_tensor(right), torch.as_tensor(known)]).tolist()  # the device is asked once
+    return found / of if of else None

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import copy
 import math
-import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dssl.training import checkpoint, distributed
-from dssl.training.data import Batch, Data
+from dssl.data.rows import Batch, Data
+from dssl.training import checkpoints, processes
+from dssl.training.averaging import Average
 from dssl.training.identity import identity, refuse_other
-from dssl.training.logs import Bar, Board, LogFile, Row, accuracy
+from dssl.training.logs import Bar, Board, LogFile, Row, Told, accuracy
 from dssl.training.networks import fit_inputs
 from dssl.training.settings import Settings
 from dssl.training.signals import stoppable
-from dssl.training.streams import Streams, batches
+from dssl.training.streams import Streams, batches, own_randomness, randomness, seed_torch, set_randomness
 
 __all__ = ["History", "Settings", "train"]
 
@@ -41,10 +40,11 @@ class _Loss(Protocol):
 
 @dataclass(frozen=True)
 class History:
-    """What a run came to: how far, why it stopped, a row for each evaluation, and the network to use.
+    """The result of a run: steps done, why it stopped, a row for each evaluation, and the network to use.
 
     `stopped`: "steps" (all done), "patience" (no better score for long) or "interrupted" (Ctrl-C). `network` has the
-    weights of the best validation if there was one, else the averaged ones if there are, else the last.
+    weights of the best validation if there was one, else the averaged ones if there are, else the last. `carry` is
+    what a run that continues from here needs: see `train`.
     """
 
     network: nn.Module
@@ -53,25 +53,42 @@ class History:
     best_step: int | None
     best_score: float | None
     stopped: str
+    carry: Carry
+
+
+@dataclass(frozen=True)
+class Carry:
+    """The end of a run: steps done so far, the last weights (not averaged), averaged ones, the optimiser's state."""
+
+    steps: int
+    weights: dict[str, Tensor]
+    average: dict[str, Any] | None
+    optimizer: dict[str, Any]
 
 
 def train(
-    network: nn.Module, objective: Any, data: Data, settings: Settings, *, validate: Validate | None = None
+    network: nn.Module,
+    objective: Any,
+    data: Data,
+    settings: Settings,
+    *,
+    validate: Validate | None = None,
+    carry: Carry | None = None,
 ) -> History:
     """Trains the network in place.
 
     `objective(logits, y, step=…, sample_weight=…)` gives a loss with `total` and named `parts`, and may have more, as
     `Objective` does: `views` that rows are seen in, `consistency` terms that are shown x and the network, `prepare`.
-    `validate(network)` gives a score of which more is better. With `devices` above 1 processes are started for it, from
-    a script or a notebook alike; under torchrun every process calls this. Each process then validates, and the first
-    one's score counts.
+    `validate(network)` gives a score of which more is better. With `devices` above 1, processes are started, from
+    scripts and notebooks; under torchrun every process calls this. Each process then validates, and the first
+    one's score counts. `carry`: from the history of an earlier run of the same network, which this one continues,
+    with its last weights, its averages and its optimiser's state, as if the rows had come in parts.
     """
-    if settings.devices > 1 and not distributed.outside():
-        return _in_processes(network, objective, data, settings, validate)
-    with _Run(network, objective, data, settings, validate) as run:
+    if settings.devices > 1 and not processes.outside():
+        return _in_processes(network, objective, data, settings, validate, carry)
+    with _Run(network, objective, data, settings, validate, carry) as run:
         for batch in run.batches():
             loss, logits, y = run.forward(batch)
-            run.refuse_non_finite(loss)
             run.update(loss)
             run.report(loss, logits, y)
             if run.step % settings.eval_every == 0 or run.step == settings.steps:
@@ -84,12 +101,13 @@ def train(
 
 
 class _Run:
-    """A run in progress; `save` and `_resume` see to everything that makes the rest of it what it is."""
+    """A run in progress; `save` and `_resume` handle everything that the rest of it depends on."""
 
     def __init__(
-        self, network: nn.Module, objective: Any, data: Data, settings: Settings, validate: Validate | None
-    ) -> None:
-        self.ranks = distributed.join(settings.accelerator, timedelta(minutes=settings.timeout))
+        self, network: nn.Module, objective: Any, data: Data, settings: Settings,
+        validate: Validate | None, carry: Carry | None,
+    ) -> None:  # fmt: skip
+        self.ranks = processes.join(settings.accelerator, timedelta(minutes=settings.timeout))
         self.network, self.objective, self.data = network.to(self.ranks.device), objective, data
         self.settings, self.validate = settings, validate
         self.terms = objective.to(self.ranks.device) if isinstance(objective, nn.Module) else nn.Module()
@@ -100,25 +118,28 @@ class _Run:
         self.optimizer = settings.make_optimizer(network, others)
         self.weights = [p for p in network.parameters() if p.requires_grad]
         self.trained = self.weights + others
-        self.average = copy.deepcopy(network).requires_grad_(False).eval() if settings.ema is not None else None
-        self.averaged: list[Any] = [] if self.average is None else list(self.average.parameters())
-        self.averaged_from: list[Any] = list(network.parameters())
+        self.average = None if settings.ema is None else Average(settings.ema)
+        if self.average is not None:
+            self.average.of(network)
+        self.past = 0 if carry is None else carry.steps
+        if carry is not None:
+            self._take_up(carry)
         amp = settings.amp is True or (settings.amp == "auto" and _fast_bfloat16(self.ranks.device))
         self.amp = torch.autocast(self.ranks.device.type, torch.bfloat16) if amp else nullcontext()
         self.step, self.waited, self.stopped = 0, 0, ""
-        self.asked_to_stop = self.interrupted = False  # by a signal here; as all ranks agreed
+        self.asked_to_stop = self.interrupted = False  # by a signal here; as agreed by all ranks
         self.rows: list[Row] = []
         self.best: dict[str, Tensor] = {}
         self.best_step: int | None = None
         self.best_score: float | None = None
-        self.sums: dict[str, float] = {}  # of the loss's parts since the last evaluation
+        self.sums: dict[str, Any] = {}  # of the loss's parts since the last evaluation, on their device
         self.summed, self.started = 0, time.monotonic()
         self.bar: Bar | None = None
 
     def __enter__(self) -> _Run:
         self._exits = ExitStack()
-        self._exits.enter_context(distributed.global_batch_norm(self.network, self.ranks))
-        self._exits.enter_context(_own_randomness(self.settings.seed, self.ranks.rank))
+        self._exits.enter_context(processes.global_batch_norm(self.network, self.ranks))
+        self._exits.enter_context(own_randomness(self.settings.seed, self.ranks.rank))
         self._exits.enter_context(stoppable(self._stop))
         try:
             if self.settings.checkpoint is not None:
@@ -148,7 +169,7 @@ class _Run:
 
         Here the network, the objective and this rank's rows of x meet: whatever needs all three belongs here.
         """
-        _seed_torch(self.settings.seed, self.step, self.ranks)
+        seed_torch(self.settings.seed, self.past + self.step, self.ranks)
         self.batch = batch = batch.to(self.ranks.device)
         views = getattr(self.objective, "views", None)
         x = batch.x if views is None else views.weak(batch.x, batch.rows)
@@ -164,12 +185,13 @@ class _Run:
             look |= {"ranks": self.ranks, "within": self.amp}
         return self.objective(logits, y, step=self.step, sample_weight=weight, **look), logits, y
 
-    def refuse_non_finite(self, loss: _Loss, norm: Tensor | None = None) -> None:
-        """Stops before a loss or gradient that is not a number spoils the weights."""
-        if math.isfinite((loss.total if norm is None else norm).item()):
+    def refuse_non_finite(self, loss: _Loss, norm: Tensor) -> None:
+        """Stops before a loss or gradient that is not finite spoils the weights; asks the device once per step."""
+        total, size = torch.stack([loss.total.detach(), norm.to(loss.total)]).tolist()
+        if math.isfinite(total) and math.isfinite(size):
             return
         parts = ", ".join(f"{name} {part.item():g}" for name, part in loss.parts.items())
-        what = "loss" if norm is None else "gradient"
+        what = "gradient" if math.isfinite(total) else "loss"
         rows = _odd_rows(self.batch)
         remedy = "Lower the learning rate or the weight of the part that exploded, or clip gradients."
         if rows:
@@ -180,7 +202,7 @@ class _Run:
         )
 
     def refuse_bad_weights(self) -> None:
-        """Stops before weights that are not numbers are saved or used."""
+        """Stops before weights that are not finite are saved or used."""
         if not all(bool(p.isfinite().all()) for p in self.trained):
             raise FloatingPointError(
                 f"weights are not finite after step {self.step}\n"
@@ -198,16 +220,16 @@ class _Run:
             group["lr"] = self.settings.learning_rate(self.step)
         self.optimizer.step()
         if self.average is not None:
-            with torch.no_grad():
-                share = 1 - self.settings.averaging(self.step)
-                torch._foreach_lerp_(self.averaged, self.averaged_from, share)
+            self.average.update(self.network)
         self.step += 1
 
     def report(self, loss: _Loss, logits: Tensor, y: Tensor) -> None:
         """Adds the parts to their sums, moves the bar, and notes when the run is over."""
         for name, part in loss.parts.items():
-            self.sums[name] = self.sums.get(name, 0.0) + part.item()
+            self.sums[name] = self.sums.get(name, 0.0) + part.detach()
         self.summed += 1
+        if self.bar is not None:
+            self.bar.step = self.step
         if self.bar is not None and self.bar.due:
             now = {name: part.item() for name, part in loss.parts.items()}
             score = self.rows[-1].get("score") if self.rows else None
@@ -217,7 +239,7 @@ class _Run:
 
     def evaluate(self, logits: Tensor, y: Tensor) -> None:
         """A row of the log; with a validation also the best weights so far, and whether to stop."""
-        means = {name: total / self.summed for name, total in self.sums.items()}
+        means = {name: float(total) / self.summed for name, total in self.sums.items()}
         row: Row = {"step": self.step, "lr": self.settings.learning_rate(self.step - 1), "total": sum(means.values())}
         row |= {**means, "accuracy": accuracy(self._space, logits, y)}
         self.sums, self.summed = {}, 0
@@ -234,8 +256,8 @@ class _Run:
             return
         self.refuse_bad_weights()
         tensors: dict[str, Tensor] = {}
-        state = checkpoint.pack("run", self._state(), tensors)
-        checkpoint.save(Path(self.settings.checkpoint), checkpoint.Checkpoint(self.step, tensors, state))
+        state = checkpoints.pack("run", self._state(), tensors)
+        checkpoints.save(Path(self.settings.checkpoint), checkpoints.Checkpoint(self.step, tensors, state))
 
     def finish(self) -> History:
         """The history; the network gets the weights to use and is left in evaluation mode."""
@@ -243,9 +265,30 @@ class _Run:
         self.stopped = self.stopped or "steps"  # no step was to be done
         if self.stopped == "interrupted" and self.ranks.first:
             print(self._how_to_resume(), file=sys.stderr)
+        carry = self._carry()
         self.network.load_state_dict(self.best or self._used().state_dict())
         self.network.eval()
-        return History(self.network, self.step, self.rows, self.best_step, self.best_score, self.stopped)
+        return History(self.network, self.step, self.rows, self.best_step, self.best_score, self.stopped, carry)
+
+    # ---- from run to run ----
+
+    def _carry(self) -> Carry:
+        average = None if self.average is None else self.average.state_dict()
+        held = (self.network.state_dict(), average, self.optimizer.state_dict())
+        return Carry(self.past + self.step, *copy.deepcopy(held))
+
+    def _take_up(self, carry: Carry) -> None:
+        self.network.load_state_dict(carry.weights)
+        if self.average is not None and carry.average is not None:
+            self.average.load_state_dict(carry.average)
+        held = [len(group["params"]) for group in carry.optimizer["param_groups"]]
+        if held == [
+            len(group["params"]) for group in self.optimizer.param_groups
+        ]:  # otherwise another one was asked for
+            ours = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
+            self.optimizer.load_state_dict(carry.optimizer)
+            for group, options in zip(self.optimizer.param_groups, ours):
+                group.update(options)  # learning rate and weight decay are those of this run
 
     # ---- what they stand on ----
 
@@ -255,11 +298,7 @@ class _Run:
 
     def _used(self) -> nn.Module:
         """The network as it would be used now: with averaged weights, if they are asked for."""
-        if self.average is None:
-            return self.network
-        for mine, theirs in zip(self.average.buffers(), self.network.buffers()):
-            mine.copy_(theirs)
-        return self.average
+        return self.network if self.average is None else self.average.with_buffers(self.network)
 
     def _score(self, validate: Validate) -> float:
         """The validation's score; better ones are remembered with their weights."""
@@ -280,12 +319,13 @@ class _Run:
         return {
             "identity": self._identity,
             "network": self.network.state_dict(),
-            "average": self.averaged,
+            "average": {} if self.average is None else self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "objective": self.terms.state_dict(),
             "best": self.best,
-            "random": _randomness(),
+            "random": randomness(),
             "plain": {name: getattr(self, name) for name in _PLAIN},
+            "sums": {name: float(total) for name, total in self.sums.items()},
             "seconds": time.monotonic() - self.started,
         }
 
@@ -294,34 +334,35 @@ class _Run:
         if self.settings.checkpoint is None:
             return
         folder = Path(self.settings.checkpoint)
-        found = checkpoint.latest(folder) if self.ranks.first else None
+        found = checkpoints.latest(folder) if self.ranks.first else None
         step = int(self.ranks.agreed(found.step if found else -1))
         if step < 0:
             return
-        found = found or checkpoint.load(checkpoint.path(folder, step))
-        state = checkpoint.unpack(found.state, found.tensors)
+        found = found or checkpoints.load(checkpoints.path(folder, step))
+        state = checkpoints.unpack(found.state, found.tensors)
         finished = state["plain"]["stopped"] in ("steps", "patience")
         refuse_other(self._identity, state["identity"], folder, finished=finished)
         self.network.load_state_dict(state["network"])
         self.terms.load_state_dict(state["objective"])
         self.optimizer.load_state_dict(state["optimizer"])
-        with torch.no_grad():
-            for mine, theirs in zip(self.averaged, state["average"]):
-                mine.copy_(theirs)
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
         self.best = {name: t.to(self.ranks.device) for name, t in state["best"].items()}
         vars(self).update(state["plain"])
+        self.sums = state["sums"]
         self.stopped = "" if self.stopped == "interrupted" else self.stopped
         self.started = time.monotonic() - state["seconds"]
-        _set_randomness(state["random"])
+        set_randomness(state["random"])
 
     def _open_logs(self) -> None:
-        self.logs: list[LogFile | Board] = []
+        self.logs: list[LogFile | Board | Told] = []
         if not self.ranks.first:
             return
         if self.settings.log is not None:
             self.logs.append(LogFile(self.settings.log, self.rows))
         if self.settings.tensorboard is not None:
             self.logs.append(Board(self.settings.tensorboard, self.step))
+        self.logs += [Told(callback) for callback in self.settings.callbacks or ()]
         if self.settings.progress:
             self.bar = Bar(self.settings.steps, self.step)
         for shown in (*self.logs, self.bar):
@@ -344,11 +385,11 @@ class _Run:
         return f"interrupted at step {self.step} of {self.settings.steps}; {how}"
 
 
-_PLAIN = ("step", "waited", "stopped", "rows", "best_step", "best_score", "sums", "summed")
+_PLAIN = ("step", "waited", "stopped", "rows", "best_step", "best_score", "summed")
 
 
 def _prepare(objective: Any, network: nn.Module, data: Data) -> None:
-    """Lets an objective that asks for it see what it will be used with."""
+    """Shows the network and the data to an objective that asks for them."""
     if hasattr(objective, "prepare"):
         objective.prepare(network, data)
 
@@ -363,53 +404,13 @@ def _odd_rows(batch: Batch, most: int = 5) -> list[int]:
     return [] if batch.rows is None else batch.rows[odd][:most].tolist()
 
 
-# ---- randomness ----
-
-
-def _seed_torch(seed: int, step: int, ranks: distributed.Ranks) -> None:
-    """Makes dropout and the like a function of seed, step and rank: nothing to save, and validation may draw too."""
-    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + ranks.rank * 0x94D049BB133111EB) & (2**63 - 1)
-    mixed ^= mixed >> 31
-    torch.default_generator.manual_seed(mixed)  # torch.manual_seed asks every backend and takes .2 ms
-    if ranks.device.type == "cuda":
-        torch.cuda.manual_seed(mixed)
-
-
-def _randomness() -> list[Any]:
-    """The states of Python's and numpy's generators, which augmentations of users may draw from."""
-    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
-    return [list(random.getstate()), [name, np.asarray(keys).tolist(), *rest]]
-
-
-def _set_randomness(state: list[Any]) -> None:
-    (version, words, gauss), numpy = state
-    random.setstate((version, tuple(words), gauss))
-    np.random.set_state(tuple(numpy))  # noqa: NPY002
-
-
-@contextmanager
-def _own_randomness(seed: int, rank: int) -> Iterator[None]:
-    """Within it, global generators are the run's own; the caller's are as before afterwards."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices):
-        before = _randomness()
-        random.seed(seed + rank)
-        np.random.seed((seed + rank) % 2**32)  # noqa: NPY002
-        try:
-            yield
-        finally:
-            _set_randomness(before)
-
-
 # ---- more than one process ----
 
 
-def _in_processes(
-    network: nn.Module, objective: Any, data: Data, settings: Settings, validate: Validate | None
-) -> History:
+def _in_processes(network: nn.Module, objective: Any, data: Data, settings: Settings, *more: Any) -> History:
     """The same run in processes of its own; network and objective get the state they ended in."""
-    history, weights, terms = distributed.launch(
-        _one_rank, network, objective, data, settings, validate, devices=settings.devices
+    history, weights, terms = processes.launch(
+        _one_rank, network, objective, data, settings, *more, devices=settings.devices
     )
     network.load_state_dict(weights)
     network.eval()
@@ -420,12 +421,23 @@ def _in_processes(
 
 
 def _one_rank(
-    network: nn.Module, objective: Any, data: Data, settings: Settings, validate: Validate | None
+    network: nn.Module, objective: Any, data: Data, settings: Settings, validate: Validate | None, carry: Carry | None
 ) -> tuple[History, dict[str, Tensor], dict[str, Tensor]]:
-    history = train(network, objective, data, settings, validate=validate)
+    history = train(network, objective, data, settings, validate=validate, carry=carry)
     terms = objective.state_dict() if isinstance(objective, nn.Module) else {}
     return (
-        replace(history, network=nn.Module()),
+        replace(history, network=nn.Module(), carry=_on_cpu(history.carry)),
         {name: tensor.cpu() for name, tensor in network.state_dict().items()},
         {name: tensor.cpu() for name, tensor in terms.items()},
     )
+
+
+def _on_cpu(held: Any) -> Any:
+    """The same with every tensor on the CPU, however deeply nested."""
+    if isinstance(held, Tensor):
+        return held.cpu()
+    if isinstance(held, Carry):
+        return replace(held, **{name: _on_cpu(value) for name, value in vars(held).items()})
+    if isinstance(held, dict):
+        return {key: _on_cpu(value) for key, value in held.items()}
+    return [_on_cpu(value) for value in held] if isinstance(held, list) else held

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dssl.data.features import Standardiser
+from dssl.data.rows import Data
 from dssl.errors import DataError
-from dssl.training.data import Data
 
 _SAMPLED = 10_000  # rows that mean and standard deviation are taken from
 
 
 class Standardise(nn.Module):
-    """(x − mean) / std: per feature for rows of features, per channel for images. Features that never vary give 0."""
+    """A `Standardiser` as a layer, which is saved with the weights: (x − mean) / std."""
 
     mean: Tensor
     std: Tensor
@@ -41,18 +42,17 @@ class Standardise(nn.Module):
     @torch.no_grad()
     def fit(self, x: Tensor) -> None:
         """Mean and standard deviation of rows x (n, …)."""
-        x = x.to(self.mean.device, torch.float64)
-        over = [d for d in range(x.ndim) if d == 0 or self.mean.shape[d] != x.shape[d]]
-        mean, std = x.mean(over, keepdim=True), x.std(over, correction=0, keepdim=True)
-        # rounding leaves about 1e-16 of the size of the values where a feature never varies
-        constant = std <= 1e-7 * mean.abs().clamp_min(1e-30)
-        self.mean.copy_(mean)
-        self.std.copy_(torch.where(constant, 1.0, std))
+        self.hold(Standardiser.fit(x.cpu().numpy(), shared=False))
+
+    def hold(self, given: Standardiser) -> None:
+        """Takes over mean and scale."""
+        for buffer, values in ((self.mean, given.mean), (self.std, given.scale)):
+            buffer.copy_(torch.from_numpy(values).float().reshape(buffer.shape))  # not every device has float64
         self.fitted.fill_(True)
 
 
 def fit_inputs(network: nn.Module, data: Data) -> None:
-    """Fits a `Standardise` inside the network that still waits for data, to rows of all kinds."""
+    """Fits each `Standardise` of the network that is not yet fitted, on labelled and unlabelled rows."""
     for module in network.modules():
         if isinstance(module, Standardise) and not module.fitted:
             sampled = _SAMPLED if module.mean.ndim == 2 else _SAMPLED // 10  # an image has many pixels
@@ -74,7 +74,7 @@ def _mlp(example: Tensor, width: int) -> nn.Module:
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(features, hidden),
-        nn.ReLU(),
+        nn.Sequential(nn.ReLU(), nn.Dropout(0.0)),
         nn.Linear(hidden, hidden),
         nn.ReLU(),
         nn.Dropout(0.1),
@@ -131,11 +131,17 @@ def _wide_resnet(example: Tensor, width: int, depth: int = 28, widen: int = 2) -
     return network
 
 
+def _remedy(example: Tensor) -> str:
+    if example.ndim == 3:
+        return "Give images without channels one: x[:, None]. Or use 'mlp'."
+    return "Reshape x, or use 'mlp'."
+
+
 def _image(example: Tensor, network: str) -> tuple[int, ...]:
     if example.ndim != 4:
         raise DataError(
-            f"'{network}' wants images (n, channels, height, width), but x has shape {tuple(example.shape)}\n"
-            "Reshape x, or use 'mlp'."
+            f"'{network}' wants images (n, channels, height, width), but a row of x has shape "
+            f"{tuple(example.shape[1:])}\n{_remedy(example)}"
         )
     return tuple(example.shape[1:])
 
@@ -181,8 +187,8 @@ def _with_head(network: nn.Module, example: Tensor, width: int) -> nn.Module:
     heads = [(name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear)]
     if got.ndim != 2 or not heads or heads[-1][1].out_features != got.shape[1]:
         raise DataError(
-            f"the network turns x of shape {tuple(example.shape)} into {tuple(got.shape)}, but the label space "
-            f"needs ({len(example)}, {width})\nEnd it in an nn.Linear, which is then sized for the space, or size it."
+            f"the network turns a row of shape {tuple(example.shape[1:])} into {tuple(got.shape[1:])}, but the label "
+            f"space needs ({width},)\nEnd it in an nn.Linear, which is then sized for the space, or size it."
         )
     name, old = heads[-1]
     head = nn.Linear(old.in_features, width, bias=old.bias is not None).to(old.weight.device, old.weight.dtype)
@@ -193,7 +199,7 @@ def _with_head(network: nn.Module, example: Tensor, width: int) -> nn.Module:
 
 
 def _checked(network: nn.Module, example: Tensor, width: int) -> nn.Module:
-    """Refuses a module whose last linear layer, in order of definition, was not its head."""
+    """Refuses a module whose last linear layer, in order of definition, is not its head."""
     try:
         fits = _output(network, example).shape == (len(example), width)
     except RuntimeError:

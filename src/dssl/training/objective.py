@@ -6,20 +6,26 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from dssl.data.rows import Data
 from dssl.errors import DataError
 from dssl.logic.space import LabelSpace
-from dssl.priors.blocks import Blocks
-from dssl.priors.prior import Prior
-from dssl.priors.weights import value_weights
-from dssl.training.augmentation import make_views
-from dssl.training.consistency import Consistency, Look
-from dssl.training.data import Data
-from dssl.training.distributed import Ranks
+from dssl.priors.blocks import Blocks, wide
+from dssl.priors.mixture import Mixture, output_width, predicted
+from dssl.priors.predictive import Answers, Family
+from dssl.priors.prior import Prior, Unbound
+from dssl.priors.relaxations import DeterministicPrior
+from dssl.spellings import says_where
+from dssl.training.balance import Balance
+from dssl.training.kinds import ByKind, as_columns, given
+from dssl.training.processes import Ranks
+from dssl.training.terms.augmentation import Views, make_views
+from dssl.training.terms.consistency import Consistency, Look
 
 Ramp = Callable[[int], float]
 
@@ -51,7 +57,7 @@ def sigmoid_ramp(steps: int) -> Ramp:
 
 @dataclass(frozen=True)
 class Loss:
-    """What to minimise, and the parts it is the sum of (their weights included)."""
+    """What to minimise, and the parts that add up to it (weights included)."""
 
     total: Tensor
     parts: Mapping[str, Tensor]
@@ -67,8 +73,14 @@ class Loss:
         return {name: float(part.detach()) for name, part in self.parts.items()} | {"total": float(self)}
 
 
+_GONE = {
+    "align": "balance=1.0, which holds predictions to label frequencies, or align=True of a term such as FixMatch",
+    "label_frequencies": "frequencies=…",
+}
+
+
 class Objective(nn.Module):
-    """Supervised loss + λ · prior on unlabelled rows + λ_l · prior on labelled rows + μ · consistency.
+    """Supervised loss + λ · prior on unlabelled rows + λ_l · prior on labelled rows + balance + μ · consistency.
 
     >>> import torch
     >>> from dssl.priors import DeterministicPrior
@@ -83,50 +95,77 @@ class Objective(nn.Module):
     its rows' losses. With ``mean="terms"`` each part is divided by the number of rows it applies to instead: λ then
     does not depend on how many labels a batch has, but batches of different sizes no longer average to the same loss.
 
-    * `prior`: a `Prior` of this space, or None to learn from labels only. `prior_weight` is λ, `labelled_prior_weight`
-      λ_l. `ramp` maps the step to a factor of both.
-    * `constrained`: the likelihood of labels is log p(y | V) = log WMC(y, V) − log WMC(V), given that labels are valid.
-    * `align`: an `Alignment`, which shifts what the prior sees of unlabelled rows towards a given label distribution.
-    * `consistency`: a term of `dssl.training.consistency` or `.matching`, or several; `consistency_weight` is μ, and
-      the ramp applies. Terms look at rows again, so they need x and the network. `augment` is where their weak and
-      strong views come from, see `make_views`.
+    * `prior`: a `Prior`, of this space or of none yet, or None to learn from labels only. `prior_weight` is λ,
+      `labelled_prior_weight` λ_l. `ramp` maps the step to a factor of both, and of balance and consistency. If
+      `rising`, the T of a deterministic prior rises with it from 1: a large T from the start would fix whatever the
+      network says first.
+    * `constrained`: the likelihood of labels is log p(y | V), given that labels are valid. Labels that break a rule are
+      then an error; with ``strict=False`` such rows have the likelihood of θ alone. `circuit` replaces the circuit of
+      the space's rules, for example by `Circuit.paths`.
+    * `balance`: how strongly the mean prediction of unlabelled rows is held to label `frequencies`, against collapse;
+      see `Balance`. Frequencies are learned from the labels seen unless given.
+    * `components`: how many predictions the model is a `Mixture` of. Logits are then those of the components and of
+      their weights w. On unlabelled rows it maximises Σ_m w_m log q(θ_m) − H(w), a lower bound of log q of the
+      mixture for priors at their own scale: each component should be sure, and one of them should be
+      chosen. Consistency
+      terms are for one component only.
+    * `consistency`: a term of `dssl.training.terms`, or several; `consistency_weight` is μ. Terms
+      look at rows again, so they need x and the network. `augment` gives their weak and strong views, see
+      `make_views`.
 
     A row is *complete* if its label leaves one value for every variable: its prior is weighted with λ_l and sees θ
     only. Any other row has the likelihood of what is observed, if anything is, and its prior, weighted with λ, gives
-    weight zero to what the observation contradicts.
+    weight zero to what the observation contradicts. It sees θ given the observation, so nothing is counted twice: a
+    variable that is known is certain, and asks nothing more of the network.
+
+    One thread: it moves running means and shuffles views as it is called.
     """
 
+    @says_where(_GONE)
     def __init__(
         self,
         space: LabelSpace,
-        prior: Prior | None,
+        prior: Prior | Unbound | None,
         prior_weight: float = 1.0,
         labelled_prior_weight: float = 0.0,
         *,
         ramp: Ramp | None = None,
+        rising: bool = False,
         constrained: bool = False,
-        align: Alignment | None = None,
+        circuit: Answers | None = None,
+        strict: bool = True,
+        balance: float = 0.0,
+        frequencies: Any = None,
         consistency: Consistency | Sequence[Consistency] | None = None,
         consistency_weight: float = 1.0,
         augment: Any = None,
         mean: str = "rows",
+        components: int = 1,
     ) -> None:
         super().__init__()
+        prior = prior(space) if isinstance(prior, Unbound) else prior
         if prior is not None and prior.space != space:
             raise ValueError(f"the prior is of {prior.space!r}, and the objective of {space!r}: use one space for both")
         if mean not in ("rows", "terms"):
             raise ValueError(f"there is no mean over '{mean}': choose rows or terms")
-        self.space, self.prior, self.align = space, prior, align
+        if components < 1:
+            raise ValueError(f"components={components}: a model has at least one")
+        self.space, self.prior = space, prior
         self.prior_weight, self.labelled_prior_weight = prior_weight, labelled_prior_weight
-        self.ramp, self.mean = ramp, mean
-        self.circuit = space.compile() if constrained and space.rules else None
-        self._guide: Any = None
+        self.ramp, self.rising, self.mean = ramp, rising, mean
+        self.constrained, self.circuit, self.strict = constrained, circuit, strict
         self.blocks = Blocks(space)
+        self.balance_weight, self.balance = balance, Balance(space, frequencies)
         self.consistency, self.consistency_weight = _named(consistency), consistency_weight
         self.views = make_views(augment)
+        self.components = components
+        _refuse_blind(self.consistency, self.views)
+        _refuse_mixed(self.consistency, components)
+        if constrained:
+            _ = self._given_rules  # compiled now, not in the first step
 
     def prepare(self, network: nn.Module, data: Data) -> None:
-        """Lets consistency terms and views see the network and the data they will be used with, once."""
+        """Shows consistency terms and views, once, the network and the data they will be used with."""
         for term in self.consistency.values():
             term.prepare(self.space, network, data)  # type: ignore[operator]
         self.views.prepare(data)
@@ -142,56 +181,125 @@ class Objective(nn.Module):
 
         Consistency terms also need `x` (batch, …) and `network`; some of them `rows`, the rows' numbers in the data.
         `seen`: the view of x that gave the logits, if not x itself. `within`: a context for passes of the network, such
-        as autocast. `ranks`: if logits and y are of all processes, and the rest is this one's.
+        as autocast. `ranks`: given if logits and y are those of all processes, and the rest is this one's.
         """
-        if logits.dim() != 2 or logits.shape[1] != self.space.width:
-            raise DataError(f"logits have shape {tuple(logits.shape)}, and must have (batch, {self.space.width})")
-        logits = logits.float() if logits.dtype.itemsize < 4 else logits
-        y = as_columns(self.space, y, logits)
-        allowed = self.blocks.allowed(y)
-        _refuse_empty(allowed)
-        labelled = ~y.isnan().all(-1)
-        complete = torch.stack([(a.sum(-1) == 1).all(-1) for a in allowed]).all(0)
-        weight = torch.ones_like(logits[:, 0]) if sample_weight is None else sample_weight.to(logits)
+        width = output_width(self.space.width, self.components)
+        if logits.dim() != 2 or logits.shape[1] != width:
+            raise DataError(f"logits have shape {tuple(logits.shape)}, and must have (batch, {width})")
+        logits = wide(logits)
+        rows = ByKind.of(self.blocks, logits, as_columns(self.space, y, logits[:, : self.space.width]), sample_weight)
+        looks = self._look(rows, **seen)
+        scale = self._ramp(step) if self.prior is not None or self.balance_weight or looks else 1.0
+        parts = {"supervised": self._supervised(rows, looks)}
+        for name, part in {**self._prior(rows, scale), **self._balance(rows), **self._consistency(rows, looks)}.items():
+            parts[name] = part if self._in_full(name) else scale * part
+        self._remember(rows)
+        return Loss(torch.stack(list(parts.values())).sum(), parts)
 
-        def mean(term: Tensor, rows: Tensor) -> Tensor:  # term: of the chosen rows only
-            return (term * weight[rows]).sum() / (len(y) if self.mean == "rows" else max(1, len(term)))
+    # ---- the parts ----
 
-        looks = self._look(logits, y, complete, **seen)
-        supervised = -self.log_likelihood(logits[labelled], y[labelled])
+    def _supervised(self, rows: ByKind, looks: dict[str, Tensor]) -> Tensor:
+        loss = -self.log_likelihood(rows.logits[rows.labelled], rows.y[rows.labelled])
         for name, losses in looks.items():
             if self.consistency[name].supervised:
-                supervised = torch.where(complete[labelled], losses[labelled], supervised)
-        parts = {"supervised": mean(supervised, labelled)}
-        scale = self._ramp(step) if self.prior is not None or looks else 1.0
-        if self.prior is not None:
-            if self.prior_weight:
-                term = self._unlabelled(self.prior, logits[~complete], y[~complete])
-                parts["prior"] = scale * self.prior_weight * mean(term, ~complete)
-            if self.labelled_prior_weight:
-                term = -self.prior(logits[complete])
-                parts["labelled_prior"] = scale * self.labelled_prior_weight * mean(term, complete)
-        for name, losses in looks.items():
-            asked: Any = self.consistency[name]
-            joining = torch.ones_like(complete) if asked.labelled and not asked.supervised else ~complete
-            parts[name] = scale * self.consistency_weight * asked.weight * mean(losses[joining], joining)
-        return Loss(torch.stack(list(parts.values())).sum(), parts)
+                loss = torch.where(rows.is_complete[rows.labelled], losses[rows.labelled], loss)
+        return self._mean(rows, loss, rows.labelled)
 
     def log_likelihood(self, logits: Tensor, y: Tensor) -> Tensor:
         """log p of what columns y (batch, width) say, 0 where they say nothing; shape (batch,)."""
-        allowed, values = self.blocks.allowed(y), self.blocks.logits(logits)
-        if self.circuit is None:
-            return -sum(_surprise(z, a).sum(-1) for z, a in zip(values, allowed))  # type: ignore[return-value]
-        log_theta = [z.log_softmax(-1) for z in values]
-        observed = [t.masked_fill(~a, -math.inf) for t, a in zip(log_theta, allowed)]
-        joint = self.circuit.log_wmc(*self.blocks.literals(observed), strict=True)
-        return joint - self.circuit.log_wmc(*self.blocks.literals(log_theta))
+        if not self.constrained:
+            return predicted(logits, self._free, self.components).log_prob(y, rules=False)
+        p = predicted(logits, self._given_rules, self.components, strict=self.strict)
+        given = p.log_prob(y)
+        return given if self.strict else torch.where(given == -math.inf, p.log_prob(y, rules=False), given)
+
+    def _prior(self, rows: ByKind, scale: float) -> dict[str, Tensor]:
+        """The prior of open rows, given what is known of them, and of complete ones, with θ alone."""
+        parts: dict[str, Tensor] = {}
+        prior = self._risen(scale)
+        if prior is not None and self.prior_weight:
+            logits, known = rows.logits[rows.open], rows.y[rows.open] if rows.partial else None
+            term = -self._log_q(prior, logits, known)
+            if known is not None:
+                _refuse_impossible(term, known)
+            parts["prior"] = self.prior_weight * self._mean(rows, term, rows.open)
+        if prior is not None and self.labelled_prior_weight:
+            term = -self._log_q(prior, rows.logits[rows.complete])
+            parts["labelled_prior"] = self.labelled_prior_weight * self._mean(rows, term, rows.complete)
+        return parts
+
+    def _log_q(self, prior: Prior, logits: Tensor, known: Tensor | None = None) -> Tensor:
+        """log q of rows (n,), given what is known of them; for a mixture its bound Σ_m w_m log q(θ_m) − H(w)."""
+        if self.components == 1:
+            return prior(logits if known is None else given(self.blocks, logits, known), known)
+        log_weights = Mixture(logits, self._free, known).log_weights  # (n, M)
+        each = logits[:, : -self.components].reshape(-1, self.space.width)
+        if known is not None:
+            known = known.repeat_interleave(self.components, 0)
+            each = given(self.blocks, each, known)
+        unlikely = log_weights.exp() == 0  # whose logarithm may be −inf
+        log_q = prior(each, known).view_as(log_weights) + log_weights.masked_fill(unlikely, 0)
+        return (log_weights.exp() * log_q.masked_fill(unlikely, 0)).sum(-1)
+
+    def _risen(self, scale: float) -> Prior | None:
+        """The prior, with a T that rises from 1 with the ramp if asked to."""
+        if not self.rising or scale == 1 or not isinstance(self.prior, DeterministicPrior) or self.prior.learns_power:
+            return self.prior
+        return self.prior.at(1 + (float(self.prior.power) - 1) * scale)
+
+    def _balance(self, rows: ByKind) -> dict[str, Tensor]:
+        if not self.balance_weight:
+            return {}
+        part = rows.logits.new_zeros(())
+        if len(rows.open):
+            part = self.balance.divergence(self._theta(rows.logits[rows.open]), rows.weight[rows.open])
+        return {"balance": self.balance_weight * part}
+
+    def _consistency(self, rows: ByKind, looks: dict[str, Tensor]) -> dict[str, Tensor]:
+        parts = {}
+        for name, losses in looks.items():
+            term: Any = self.consistency[name]
+            join = slice(None) if term.labelled and not term.supervised else rows.open
+            parts[name] = self.consistency_weight * term.weight * self._mean(rows, losses[join], join)
+        return parts
+
+    def _in_full(self, name: str) -> bool:
+        """Whether a part is a term that the ramp does not apply to."""
+        return name in self.consistency and not self.consistency[name].ramped
+
+    def _mean(self, rows: ByKind, term: Tensor, which: Tensor | slice) -> Tensor:
+        """The mean of a term's losses, over all rows or over those that it applies to."""
+        return (term * rows.weight[which]).sum() / (len(rows.y) if self.mean == "rows" else max(1, len(term)))
+
+    @torch.no_grad()
+    def _remember(self, rows: ByKind) -> None:
+        """Moves the running means that balance and alignment need."""
+        aligns = any(getattr(term, "align", False) for term in self.consistency.values())
+        if self.training and (aligns or (self.balance_weight and self.balance.learns)):
+            theta, weight = self._theta(rows.logits[rows.open]), rows.weight
+            self.balance.move(theta, rows.y[rows.labelled], weight[rows.open], weight[rows.labelled])
+
+    # ---- what they are about ----
+
+    @property
+    def _free(self) -> Family:
+        """Predictions without rules."""
+        return Family(self.blocks, None)
+
+    @cached_property
+    def _given_rules(self) -> Family:
+        """Predictions given the rules, compiled when first needed."""
+        compiled = self.space.compile() if self.circuit is None and self.space.rules else self.circuit
+        return Family(self.blocks, compiled)
+
+    def _theta(self, logits: Tensor) -> list[Tensor]:
+        """Probabilities of values by group: θ, or given the rules where the likelihood is."""
+        family = self._given_rules if self.constrained else self._free
+        return predicted(logits, family, self.components).value_marginals
 
     def _look(
         self,
-        logits: Tensor,
-        y: Tensor,
-        complete: Tensor,
+        batch: ByKind,
         *,
         x: Tensor | None = None,
         network: nn.Module | None = None,
@@ -200,7 +308,7 @@ class Objective(nn.Module):
         ranks: Ranks | None = None,
         within: AbstractContextManager[Any] | None = None,
     ) -> dict[str, Tensor]:
-        """The losses of all rows (batch,) by name of the consistency term."""
+        """The losses of all rows (batch,) for each consistency term, by name."""
         if not self.consistency:
             return {}
         if x is None or network is None:
@@ -208,52 +316,17 @@ class Objective(nn.Module):
                 f"{', '.join(self.consistency)}: consistency terms look at rows again, and need x and the network\n"
                 "Call objective(logits, y, x=x, network=network)."
             )
-        ranks = ranks or Ranks()
-        own = ranks.share(len(logits))
+        ranks, size = ranks or Ranks(), len(batch.y)
+        own = ranks.share(size)
         if len(x) != own.stop - own.start:
             raise DataError(f"{len(x)} rows of x for {own.stop - own.start} rows of logits\nGive those of the logits.")
         look = Look(
-            space=self.space,
-            blocks=self.blocks,
-            rules=self._rules,
-            network=network,
-            x=x,
-            seen=x if seen is None else seen,
-            logits=logits[own],
-            y=y[own],
-            complete=complete[own],
-            rows=rows,
-            views=self.views,
-            ranks=ranks,
-            size=len(logits),
-            within=within or nullcontext(),
-        )
-        losses = {}
-        for name, term in self.consistency.items():
-            each = term(look)
-            if each.shape != look.complete.shape:
-                raise ValueError(f"'{name}' gave a loss of shape {tuple(each.shape)}\nGive one a row: ({len(x)},).")
-            losses[name] = ranks.gather(each[:, None], len(logits))[:, 0]
-        return losses
-
-    def _rules(self) -> Any:
-        """A circuit for terms that guess labels, compiled when first needed; None without rules."""
-        if self._guide is None and self.space.rules:
-            self._guide = self.circuit or self.space.compile()
-        return self._guide
-
-    def _unlabelled(self, prior: Prior, logits: Tensor, y: Tensor) -> Tensor:
-        """−log q of rows whose label is not complete, with what is known of it as evidence."""
-        logits = logits if self.align is None else self.align(logits)
-        term = -prior(logits, None if bool(y.isnan().all()) else y)
-        impossible = term.detach() == math.inf
-        if bool(impossible.any()):
-            known = y[impossible][0].tolist()
-            raise DataError(
-                f"{int(impossible.sum())} partial labels contradict the rules; the first is {known}\n"
-                "Find them with space.check(y), and correct or drop them."
-            )
-        return term
+            self.space, self._free, lambda: self._given_rules, self.balance, network, x, x if seen is None else seen,
+            batch.logits[own], batch.y[own], batch.is_complete[own], rows,
+            views=self.views, ranks=ranks, size=size, within=within or nullcontext(),
+        )  # fmt: skip
+        return {name: ranks.gather(_losses(name, term, look)[:, None], size)[:, 0]
+                for name, term in self.consistency.items()}  # fmt: skip
 
     def _ramp(self, step: int | None) -> float:
         if self.ramp is None:
@@ -263,150 +336,59 @@ class Objective(nn.Module):
         return self.ramp(step)
 
 
+def _losses(name: str, term: Any, look: Look) -> Tensor:
+    """What a term says of each row that this process has (n,)."""
+    found: Tensor = term(look)
+    if found.shape != look.complete.shape:
+        raise ValueError(
+            f"'{name}' gave a loss of shape {tuple(found.shape)}\nGive one for each row: ({len(look.x)},)."
+        )
+    return found
+
+
+def _refuse_blind(terms: nn.ModuleDict, views: Views) -> None:
+    """An error for terms that compare views, where there is only one."""
+    for name, term in terms.items():
+        needs: Any = term.needs
+        if needs and not views.changes(needs):
+            raise ValueError(
+                f"'{name}' compares a row with a {needs} view of it, and without `augment` that is the row itself\n"
+                'Give augment="table", "image" or "digits", or a function of rows that keeps labels; or use another '
+                "term, such as VAT."
+            )
+
+
+def _refuse_mixed(terms: nn.ModuleDict, components: int) -> None:
+    """An error for terms that compare two predictions, where predictions are mixtures."""
+    if terms and components > 1:
+        raise ValueError(
+            f"{', '.join(terms)}: consistency terms compare predictions of one component, and there are {components}\n"
+            "Leave out the consistency terms, or use components=1."
+        )
+
+
+def _refuse_impossible(term: Tensor, y: Tensor) -> None:
+    impossible = term.detach() == math.inf
+    if bool(impossible.any()):
+        known = y[impossible][0].tolist()
+        raise DataError(
+            f"{int(impossible.sum())} partial labels contradict the rules; the first is {known}\n"
+            "Find them with space.check(y), and correct or drop them."
+        )
+
+
 def _named(consistency: Consistency | Sequence[Consistency] | None) -> nn.ModuleDict:
-    """Terms by name; the second of a name is called so."""
+    """Terms by name; a second term of the same kind gets a number: "vat", "vat_2"."""
     named: dict[str, nn.Module] = {}
     given = [] if consistency is None else consistency if isinstance(consistency, list | tuple) else [consistency]
     for term in given:
         if not isinstance(term, Consistency):
-            raise ValueError(f"{term!r} is no consistency term: give objects of dssl.training.consistency or .matching")
+            raise ValueError(
+                f"{term!r} is not a consistency term: give objects of dssl.training.terms.consistency or .matching"
+            )
         count = sum(other.name == term.name for other in named.values())
         named[f"{term.name}_{count + 1}" if count else term.name] = term
     taught = [name for name, term in named.items() if term.supervised]
     if len(taught) > 1:
         raise ValueError(f"{' and '.join(taught)} each replace the supervised loss: choose one of them")
     return nn.ModuleDict(named)
-
-
-def _surprise(z: Tensor, allowed: Tensor) -> Tensor:
-    """−log of the probability that softmax(z) gives to the allowed values (..., K); exactly 0 if all are allowed."""
-    kept = z.masked_fill(~allowed, -math.inf).logsumexp(-1)
-    out = z.masked_fill(allowed, -math.inf).logsumexp(-1)
-    return nn.functional.softplus(out - kept)  # log(1 + excluded / kept), accurate at both ends
-
-
-def as_columns(space: LabelSpace, y: Any, like: Tensor) -> Tensor:
-    """Labels as columns (batch, width) of 1, 0 and NaN, on the device and in the type of `like`."""
-    y = torch.as_tensor(y, device=like.device)
-    if y.shape == like.shape:
-        return y.to(like.dtype).masked_fill(y == -1, math.nan)
-    y = y.unsqueeze(-1) if y.dim() == like.dim() - 1 and len(space.variables) == 1 else y
-    if y.shape != (*like.shape[:-1], len(space.variables)):
-        raise DataError(
-            f"labels of shape {tuple(y.shape)} do not fit logits of shape {tuple(like.shape)}\n"
-            f"Give columns, one a column of the space ({space.width}), or value indices, one a variable "
-            f"({len(space.variables)}); space.encode turns other forms into columns."
-        )
-    index = torch.where(y.isnan(), -1, y).long() if y.is_floating_point() else y.long()
-    parts = []
-    for i, variable in enumerate(space.variables):
-        size = len(variable.values)
-        one = index[..., i].unsqueeze(-1) == torch.arange(size, device=like.device)
-        bad = (index[..., i] >= size) | (index[..., i] < -1)
-        if bool(bad.any()):
-            raise DataError(f"'{variable.name}' has {size} values, and an index is {int(index[..., i][bad][0])}")
-        part = one.to(like.dtype).masked_fill((index[..., i] < 0).unsqueeze(-1), math.nan)
-        parts.append(part[..., 1:] if variable.binary else part)
-    return torch.cat(parts, -1)
-
-
-def _refuse_empty(allowed: list[Tensor]) -> None:
-    """An error for rows whose labels leave a categorical variable without a value, or give it two."""
-    for a in allowed:
-        empty = ~a.any(-1).all(-1)
-        if bool(empty.any()):
-            rows = empty.nonzero().flatten().tolist()
-            raise DataError(f"the labels of rows {rows[:10]} leave no value of a variable\nLeave unknown ones NaN.")
-
-
-# ---- against collapse: the prior rewards every confident prediction alike, so all may end at one label (MATH §7) ----
-
-
-@dataclass(frozen=True)
-class Collapse:
-    """Entropy in nats of the mean prediction and of the labels, one a variable: (variables,).
-
-    `share` is the first over the second, all variables together: near 1 when predictions are as varied as labels, 0
-    when all are the same.
-    """
-
-    predicted: Tensor
-    labelled: Tensor
-
-    @property
-    def share(self) -> float:
-        return float(self.predicted.sum() / self.labelled.sum().clamp_min(1e-12))
-
-
-def collapse(space: LabelSpace, logits: Tensor, y: Tensor) -> Collapse:
-    """How varied predictions (n, width) are, against labels y (m, width) as columns; unknown entries do not count.
-
-    >>> import torch
-    >>> from dssl.training.objective import collapse
-    >>> space = LabelSpace.classes(["cat", "dog"])
-    >>> labels = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(collapse(space, torch.tensor([[9.0, 0.0], [9.0, 0.0]]), labels).share, 3)
-    0.002
-    """
-    blocks = Blocks(space)
-    predicted = [z.detach().softmax(-1).mean(0) for z in blocks.logits(logits)]  # (n, K) by group
-    labelled = []
-    for allowed in blocks.allowed(y):
-        known = (allowed.sum(-1, keepdim=True) == 1).to(logits.dtype)
-        labelled.append((allowed * known).sum(0) / known.sum(0).clamp_min(1))
-    order = torch.tensor([i for group in blocks.groups for i in group.variables]).argsort()
-    entropies = [torch.cat([torch.special.entr(p).sum(-1) for p in side])[order] for side in (predicted, labelled)]
-    return Collapse(*entropies)
-
-
-class Alignment(nn.Module):
-    """Distribution alignment: θ is multiplied by target / running mean of θ, and normalised.
-
-    A value predicted more often than the target says is made less probable. `target` are weights as `CountingPrior`
-    takes them (label frequencies, say). The running mean starts at the target, is kept in `state_dict`, and moves only
-    in training mode, after it was used.
-    """
-
-    mean: Tensor
-    target: Tensor
-
-    def __init__(self, space: LabelSpace, target: Any, *, momentum: float = 0.99) -> None:
-        super().__init__()
-        self.blocks = Blocks(space)
-        sizes = [len(group.variables) * group.size for group in self.blocks.groups]
-        groups = zip(self.blocks.groups, value_weights(space, self.blocks, target).split(sizes))
-        normal = [part.unflatten(0, (-1, group.size)).softmax(-1).flatten() for group, part in groups]
-        self.momentum, self._sizes = momentum, sizes
-        self.register_buffer("target", torch.cat(normal))
-        self.register_buffer("mean", self.target.clone())
-
-    def forward(self, logits: Tensor) -> Tensor:
-        """Aligned logits (batch, width); in training mode the running mean moves towards the batch's."""
-        aligned = self.shifted(logits)
-        if self.training:
-            self.move(logits)
-        return aligned
-
-    def shifted(self, logits: Tensor) -> Tensor:
-        """Aligned logits (batch, width)."""
-        tiny = torch.finfo(logits.dtype).tiny
-        shift = (self.target.clamp_min(tiny) / self.mean.clamp_min(tiny)).log().split(self._sizes)
-        aligned = []
-        for group, z, s in zip(self.blocks.groups, self.blocks.logits(logits), shift):
-            moved = z + s.unflatten(0, (-1, group.size))
-            aligned.append(moved[..., 1:] - moved[..., :1] if group.binary else moved)
-        return self.blocks.joined(aligned)
-
-    @torch.no_grad()
-    def move(self, logits: Tensor) -> None:
-        """Moves the running mean towards the mean prediction of logits (batch, width)."""
-        if len(logits):
-            theta = torch.cat([z.softmax(-1).flatten(-2) for z in self.blocks.logits(logits)], -1).mean(0)  # (values,)
-            self.mean.lerp_(theta.to(self.mean), 1 - self.momentum)
-
-    @torch.no_grad()
-    def move_target(self, y: Tensor) -> None:
-        """Moves the target towards the frequencies of complete labels y (batch, width), at the same pace."""
-        if len(y):
-            seen = torch.cat([a.flatten(-2) for a in self.blocks.allowed(y)], -1).to(self.target).mean(0)
-            self.target.lerp_(seen, 1 - self.momentum)

@@ -1,13 +1,14 @@
-"""How to train: every knob of the loop, checked when it is set, and what follows from them at each step."""
+"""How to train: every setting of the loop, checked when it is set, and what follows from them at each step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -31,7 +32,17 @@ _OPTIMISERS: dict[str, tuple[Callable[..., torch.optim.Optimizer], dict[str, Any
     "sgd": (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
 }
 # what may change between a run and its continuation without changing the weights
-_FREE = {"checkpoint", "checkpoint_every", "log", "tensorboard", "progress", "devices", "accelerator", "timeout"}
+_FREE = {
+    "checkpoint",
+    "checkpoint_every",
+    "log",
+    "tensorboard",
+    "callbacks",
+    "progress",
+    "devices",
+    "accelerator",
+    "timeout",
+}
 
 
 @dataclass(frozen=True)
@@ -46,8 +57,9 @@ class Settings:
     * Every `eval_every` steps the run is validated and logged; after `patience` validations without a better score it
       stops. The weights of the best validation are used.
     * `checkpoint`: a folder; the run is saved there every `checkpoint_every` steps, and resumed from there.
-    * `log`: a .csv or .jsonl file; `tensorboard`: a folder; `progress`: a bar.
-    * `devices`: processes, each with its device, see `dssl.training.distributed`; `accelerator` "auto", "cpu", "cuda",
+    * `log`: a .csv or .jsonl file; `tensorboard`: a folder; `progress`: a bar. `callbacks`: functions that are called
+      with each row of the log, a dict, and closed at the end if they have `close`; see `dssl.training.logs.MLflow`.
+    * `devices`: processes, each with its device, see `dssl.training.processes`; `accelerator` "auto", "cpu", "cuda",
       "mps"; `timeout`: the minutes after which a process that waits for another gives up.
     """
 
@@ -71,10 +83,14 @@ class Settings:
     checkpoint_every: int = 500
     log: str | Path | None = None
     tensorboard: str | Path | None = None
+    callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None
     progress: bool = False
     timeout: float = 30.0
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):  # as a search over np.arange gives them
+                object.__setattr__(self, name, value.item())
         for names, holds, what in _CHECKS:
             for name in names.split():
                 value = getattr(self, name)
@@ -83,7 +99,7 @@ class Settings:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Settings:
-        """Settings by name; a name that is none is an error that lists them."""
+        """Settings by name; an unknown name is an error that lists them."""
         known = [field.name for field in fields(cls)]
         odd = next((name for name in given if name not in known), None)
         if odd is not None:
@@ -96,10 +112,6 @@ class Settings:
             return self.lr * (step + 1) / self.warmup
         t = (step - self.warmup) / max(1, self.steps - self.warmup)
         return self.lr * _SCHEDULES[self.schedule](t)
-
-    def averaging(self, step: int) -> float:
-        """How much of the averaged weights a step keeps: less at first, when they are still the initial ones."""
-        return min(self.ema or 0.0, (1 + step) / (10 + step))
 
     def make_optimizer(self, network: nn.Module, others: Iterable[nn.Parameter] = ()) -> torch.optim.Optimizer:
         """The optimiser of the network's weights, and of `others` without weight decay."""
@@ -136,6 +148,10 @@ def _or_none(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or holds(value)
 
 
+def _callables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(map(callable, value))
+
+
 _CHECKS: list[tuple[str, Callable[[Any], bool], str]] = [
     ("steps labelled_batch unlabelled_batch warmup seed", _whole(0), "a whole number, 0 or more"),
     ("devices eval_every checkpoint_every", _whole(1), "a whole number, 1 or more"),
@@ -146,6 +162,7 @@ _CHECKS: list[tuple[str, Callable[[Any], bool], str]] = [
     ("ema", _or_none(lambda value: isinstance(value, float) and 0 <= value < 1), "from 0 to below 1, or None"),
     ("optimizer", tuple(_OPTIMISERS).__contains__, f"one of {', '.join(_OPTIMISERS)}"),
     ("schedule", tuple(_SCHEDULES).__contains__, f"one of {', '.join(_SCHEDULES)}"),
+    ("callbacks", _or_none(_callables), "a list of functions of a row of the log"),
     ("amp", ("auto", True, False).__contains__, '"auto", True or False'),
     ("accelerator", ("auto", "cpu", "cuda", "mps").__contains__, '"auto", "cpu", "cuda" or "mps"'),
 ]

@@ -11,9 +11,9 @@ from typing import Any
 
 @contextmanager
 def stoppable(stop: Callable[[], None]) -> Iterator[None]:
-    """Within it, `stop` is called on Ctrl-C and on SIGTERM; a second signal acts at once, as if this were not there.
+    """Within it, `stop` is called on Ctrl-C and on SIGTERM; a second signal acts at once, as usual.
 
-    A SIGTERM is passed on when the work within has come to its end, so the process ends as it was asked to. Signals
+    A SIGTERM is passed on when the work within is done, so the process ends as it was asked to. Signals
     reach the main thread only: elsewhere nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -20,7 +20,8 @@ import pytest
 
 import dssl as library
 from dssl.app.cli import main
-from dssl.app.preprocessing import Preprocessing
+from dssl.app.explorer.predictions import Run
+from dssl.data.preprocessing import Preprocessing
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -99,7 +100,7 @@ def test_json_is_one_object_and_nothing_else(capsys: pytest.CaptureFixture[str],
     found = json.loads(out)
     assert found["out"] == str(tmp_path / "run")
     assert found["valid_labels"] == 4
-    assert found["warnings"] == ["column 'name' is left out: every row has another text: names"]
+    assert found["warnings"] == ["column 'name' is left out: every row has a different text, like a name"]
     assert "warning: column 'name' is left out" in err
 
 
@@ -204,7 +205,7 @@ def test_checkpoints_outlive_a_full_disk(
     assert "cannot be written: No space left on device\nWhat was there before is untouched. Free some space" in err
     assert list((tmp_path / "run" / "checkpoint").glob("step-*"))
     out, _ = run(capsys, *words, "--out", tmp_path / "run")
-    assert "going on from the last checkpoint" in out
+    assert "resuming from the last checkpoint" in out
 
 
 def test_nothing_is_left_of_a_run_that_fails(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
@@ -251,10 +252,10 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "interrupted at step" in err
-    assert "to go on, run the same again: dssl fit" in err
+    assert "to resume, run the same command again: dssl fit" in err
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["checkpoint"]
     _, err = run(capsys, *words, "--steps", 30, code=1)
-    assert "holds an unfinished run that was started otherwise:\n  steps: 4000 there, 30 here" in err
+    assert "holds an unfinished run that was started differently:\n  steps: 4000 there, 30 here" in err
     assert (
         "is not finished\nRun its dssl fit command again"
         in run(capsys, "predict", tmp_path / "run", folder / "animals.csv", code=1)[1]
@@ -281,7 +282,7 @@ def test_a_run_that_was_cut_short_ends_like_one_that_was_not(
     _, err = run(capsys, *words, "--out", tmp_path / "cut", "--quiet", code=130)
     assert re.search("interrupted at step 1[34] of 20", err)
     out, _ = run(capsys, *words, "--out", tmp_path / "cut")
-    assert "going on from the last checkpoint" in out
+    assert "resuming from the last checkpoint" in out
     assert re.search(r"trained in 10\d\d\.\d s, 20 steps", out)  # with those before it was cut
     weights = [(tmp_path / name / "model" / "model.safetensors").read_bytes() for name in ("whole", "cut")]
     assert weights[0] == weights[1]
@@ -304,15 +305,32 @@ def test_two_processes_from_the_console(dssl: Callable[..., Any], folder: Path, 
 # ---- wrong uses ----
 
 
+def test_a_mixture_is_fitted_predicted_sampled_and_explored(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
+) -> None:
+    out, rules = tmp_path / "mixed", folder / "animals.rules"
+    words = ("fit", folder / "animals.csv", "--rules", rules, "--components", 3, "--steps", 5)
+    run(capsys, *words, "--out", out, "--quiet")
+    assert json.loads((out / "model" / "model.json").read_text())["network"]["components"] == 3
+    alone = json.loads(run(capsys, *words[:4], "--dry-run", "--json")[0])["weights"]
+    assert json.loads(run(capsys, *words, "--dry-run", "--json")[0])["weights"] > alone
+    assert "P(" in run(capsys, "predict", out, folder / "animals.csv", "--proba")[0]
+    assert "sample" in run(capsys, "predict", out, folder / "animals.csv", "--sample", 2)[0]
+    said = Run.open(out).prediction({"row": 3})
+    assert len(said["theta"]) == len(said["marginals"])
+    assert said["top"][0]["label"] == said["final"]
+
+
 def test_wrong_usage_has_code_2(fails: Callable[..., str], folder: Path) -> None:
     data = folder / "animals.csv"
-    assert "nothing says where the run goes" in fails("fit", data, "--label", "legs", code=2)
+    assert "there is no folder for the run" in fails("fit", data, "--label", "legs", code=2)
     assert "Unknown option: --stepz. Did you mean --steps?" in fails("fit", data, "--out", "x", "--stepz", 3, code=2)
     assert 'Invalid value "gauss" for --prior' in fails("fit", data, "--out", "x", "--prior", "gauss", code=2)
     said = fails("fit", data, "--out", "x", "--test", data, "--test-share", 0.2, code=2)
     assert "--test and --test-share both say what to measure on" in said
     assert "DATA requires an argument" in fails("fit", "--out", "x", code=2)
     assert "--test-share 0.9 is not above 0" in fails("fit", data, "--out", "x", "--test-share", 0.9, code=2)
+    assert "--components 0 is below 1" in fails("fit", data, "--out", "x", "--components", 0, code=2)
 
 
 def test_columns_that_are_not_there(fails: Callable[..., str], folder: Path, tmp_path: Path) -> None:
@@ -320,10 +338,10 @@ def test_columns_that_are_not_there(fails: Callable[..., str], folder: Path, tmp
     said = fails("fit", data, "--label", "leg", *out)
     assert f"'{data}' has no column 'leg' (--label)\nDid you mean 'legs'?" in said
     assert "has no column 'weigth' (--ignore)" in fails("fit", data, "--label", "legs", "--ignore", "weigth", *out)
-    assert "nothing says which column" in fails("fit", data, *out)
+    assert "it is not clear which column" in fails("fit", data, *out)
     rules = tmp_path / "other.rules"
     rules.write_text("paws, claws\npaws -> claws\n")
-    assert f"'{rules}' speaks of paws, claws, and '{data}' has no such column" in fails(
+    assert f"'{rules}' is about paws, claws, and '{data}' has no such column" in fails(
         "fit", data, "--rules", rules, *out
     )
     assert not (tmp_path / "run").exists()
@@ -333,7 +351,7 @@ def test_files_that_cannot_be_read(fails: Callable[..., str], folder: Path, tmp_
     out = ("--label", "legs", "--out", tmp_path / "run")
     assert "Did you mean 'animals.csv'?" in fails("fit", folder / "animal.csv", *out)
     (tmp_path / "data.xlsx").write_text("")
-    assert "of a kind dssl does not read\nGive CSV" in fails("fit", tmp_path / "data.xlsx", *out)
+    assert "a format that dssl does not read\nGive CSV" in fails("fit", tmp_path / "data.xlsx", *out)
     (tmp_path / "ragged.csv").write_text("legs,a\n1,2\n0,3,4\n")
     assert "line 3 has 3 cells for 2 columns" in fails("fit", tmp_path / "ragged.csv", *out)
     rules = tmp_path / "bad.rules"
@@ -375,7 +393,7 @@ def test_settings_that_do_not_fit(fails: Callable[..., str], folder: Path, tmp_p
     assert f"'{toml}': steps = 'five' does not fit\nGive a whole number." in fails(*words, "--config", toml)
     toml.write_text("steps = \n")
     assert "is not TOML" in fails(*words, "--config", toml)
-    assert "The 'steps' parameter" in fails(*words, "--steps", 0)
+    assert "--steps 0 is below 1\nGive 1 or more." in fails(*words, "--steps", 0, code=2)
     assert "devices=0: it must be a whole number, 1 or more" in fails(*words, "--devices", 0)
     assert not (tmp_path / "run").exists()
 
@@ -386,3 +404,31 @@ def test_folders_that_are_not_ours_stay_as_they_are(fails: Callable[..., str], f
     assert "is not empty and holds no run" in fails(*words, tmp_path, "--overwrite")
     assert "is a file" in fails(*words, tmp_path / "thesis.txt", "--overwrite")
     assert (tmp_path / "thesis.txt").read_text() == "irreplaceable"
+
+
+def test_a_hierarchy_in_the_file_is_learned_and_predicted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    head = "@relation r\n@attribute x numeric\n@attribute k {a,b}\n@attribute class hierarchical 01,01/02,03\n@data\n"
+    rows = [f"{i % 3},{'ab'[i % 2]},{('01/02', '01', '03')[i % 3]}" for i in range(60)]
+    data = tmp_path / "d.arff"
+    data.write_text(head + "\n".join(rows) + "\n")
+    run(capsys, "fit", data, "--out", tmp_path / "run", "--steps", 150)
+    out, _ = run(capsys, "predict", tmp_path / "run", data)
+    assert [set(line.split(",")[1].split("@")) for line in out.splitlines()[1:4]] == [{"01", "01/02"}, {"01"}, {"03"}]
+    assert "60 of 60 labelled rows are predicted right" in run(capsys, "evaluate", tmp_path / "run", data)[0]
+
+
+def test_texts_are_learned_and_predicted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    words = random.choice("the a house door wall roof near of with old".split(), (120, 12))
+    kinds = random.choice(["fruit", "metal"], 120)
+    for i, kind in enumerate(kinds):
+        words[i, random.integers(12)] = {"fruit": "apple", "metal": "iron"}[kind]
+    frame = pl.DataFrame({"note": [" ".join(row) for row in words], "kind": kinds})
+    frame.with_columns(kind=pl.when(pl.int_range(120) < 40).then("kind")).write_csv(tmp_path / "d.csv")
+    frame.write_csv(tmp_path / "test.csv")
+    words_ = ("fit", tmp_path / "d.csv", "--label", "kind", "--test", tmp_path / "test.csv", "--out", tmp_path / "run")
+    found = json.loads(run(capsys, *words_, "--json")[0])
+    assert found["metrics"]["accuracy, test"] > 0.9
+    out, _ = run(capsys, "predict", tmp_path / "run", tmp_path / "test.csv", "--proba")
+    assert out.splitlines()[0] == "row,kind,P(kind=fruit),P(kind=metal)"
+    assert "note: apple" in (tmp_path / "run" / "summary.json").read_text()

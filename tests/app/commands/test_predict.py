@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 
 import dssl as library
-from dssl.app import tables
 from dssl.app.cli import main
 from dssl.app.commands.predict import _to_parquet
-from dssl.app.preprocessing import Preprocessing
+from dssl.data import tables
+from dssl.data.preprocessing import Preprocessing
 
 
 def out_of(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[str, str]:
@@ -39,7 +39,7 @@ def test_predict_and_evaluate_through_the_script(dssl: Callable[..., Any], train
     assert measured.returncode == 0, measured.stderr
     assert "of 40 labelled rows are predicted right" in measured.stdout
     assert "rows would break: legs -> !fins" in measured.stdout
-    assert "the model's in 0" in measured.stdout
+    assert "the final predictions in 0" in measured.stdout
 
 
 def test_labels_come_with_probabilities_or_as_draws(
@@ -78,7 +78,7 @@ def test_rows_without_names_in_a_whole_part(
 ) -> None:
     data, out = tmp_path / "new.csv", tmp_path / "labels.parquet"
     data.write_text("name,weight,speed,home\n,1.0,2.0,sea\n,1.0,2.0,sea\na,1.0,2.0,sea\n")
-    monkeypatch.setattr("dssl.app.trained.PART", 1)
+    monkeypatch.setattr("dssl.app.trained.CHUNK", 1)
     assert out_of(capsys, "predict", trained, data, "--out", out)[0].startswith("3 rows")
     assert pl.read_parquet(out)["name"].to_list() == [None, None, "a"]
     drawn = pl.read_csv(out_of(capsys, "predict", trained, data, "--sample", 2)[0].encode())
@@ -111,7 +111,7 @@ def test_the_answer_does_not_depend_on_the_parts(
 ) -> None:
     words = ("predict", trained, folder / "animals.csv")
     whole, _ = out_of(capsys, *words)
-    monkeypatch.setattr("dssl.app.trained.PART", 7)
+    monkeypatch.setattr("dssl.app.trained.CHUNK", 7)
     assert out_of(capsys, *words)[0] == whole
     measured = json.loads(out_of(capsys, "evaluate", trained, folder / "animals.csv", "--json")[0])
     assert measured["rows"] == 90
@@ -137,7 +137,7 @@ def test_what_new_files_hold_is_put_right_and_said(
     out, err = out_of(capsys, "predict", trained, data)
     assert out.splitlines()[0] == "row,legs,fins,wings"
     assert len(out.splitlines()) == 3
-    assert "1 cells of 'home' hold a value that training never saw" in err
+    assert "1 cells of 'home' hold a value that was not in the training data" in err
     assert "1 empty cells of 'speed', which had none in training" in err
 
 
@@ -167,7 +167,7 @@ def test_models_that_are_none(fails: Callable[..., str], folder: Path, trained: 
 def test_data_that_does_not_fit(fails: Callable[..., str], trained: Path, tmp_path: Path) -> None:
     data, out = tmp_path / "new.csv", tmp_path / "labels.csv"
     data.write_text("speed,home\n1.0,sea\n")
-    assert "lacks the column weight that the model learnt from" in fails("predict", trained, data, "--out", out)
+    assert "has no column weight, which the model was trained on" in fails("predict", trained, data, "--out", out)
     data.write_text("weight,speed,home\n1.0,2.0,sea\n1.0,fast,sea\n")
     said = fails("predict", trained, data, "--out", out)
     assert f"'{data}', line 3: column 'speed' held numbers in training, but here 'fast'" in said
@@ -191,10 +191,10 @@ def test_labels_that_cannot_be_measured(fails: Callable[..., str], trained: Path
 
 def test_wrong_usage_has_code_2(fails: Callable[..., str], trained: Path, folder: Path) -> None:
     words = ("predict", trained, folder / "animals.csv")
-    assert "goes without --proba" in fails(*words, "--sample", 2, "--proba", code=2)
-    assert "takes a number from 1" in fails(*words, "--sample", 0, code=2)
+    assert "cannot be combined with --proba" in fails(*words, "--sample", 2, "--proba", code=2)
+    assert "needs a number of at least 1" in fails(*words, "--sample", 0, code=2)
     assert "is neither .csv, .parquet nor .jsonl" in fails(*words, "--out", "labels.xlsx", code=2)
-    assert "is the file that is read" in fails(*words, "--out", folder / "." / "animals.csv", code=2)
+    assert "is the input file" in fails(*words, "--out", folder / "." / "animals.csv", code=2)
     assert "requires an argument" in fails("predict", trained, code=2)
     assert "Did you mean --proba?" in fails(*words, "--prob", code=2)
     assert "requires an argument" in fails("evaluate", trained, code=2)

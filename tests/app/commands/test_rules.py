@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from dssl import LabelSpace
 from dssl.app.cli import main
 from dssl.circuits.circuit import Circuit
+from dssl.errors import BudgetError
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def test_check_count_list_compile_and_explain_through_the_script(
     assert Circuit.load(circuit).count() == 6
     explained = dssl("rules", "explain", rules, "--label", "legs=1 fins=1")
     assert explained.stdout.splitlines() == [
-        "no valid label is like this: it breaks", "  line 2: legs -> !fins", "valid again without legs=1",
+        "this label breaks", "  line 2: legs -> !fins", "valid again without legs=1",
         "valid again without fins=1",
     ]  # fmt: skip
 
@@ -51,6 +53,22 @@ def spoken(capsys: pytest.CaptureFixture[str], *words: object) -> str:
 
 def facts(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
     return dict(json.loads(spoken(capsys, *words, "--json")))
+
+
+def test_rules_that_cannot_be_counted_are_checked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "many.rules"
+    path.write_text("a[1..30]\nat_least(12, a[*])\n")
+
+    def compile_(*_: object, budget_s: float) -> None:
+        assert budget_s < 60
+        raise BudgetError("too many")
+
+    monkeypatch.setattr(LabelSpace, "compile", compile_)
+    assert "some of 1,073,741,824 labels are valid; how many is not counted" in spoken(capsys, "rules", "check", path)
+    assert facts(capsys, "rules", "check", path)["valid"] is None
+    assert main(["rules", "check", str(path), "--strict"]) == 0
 
 
 def test_every_command_speaks_json(capsys: pytest.CaptureFixture[str], rules: Path, tmp_path: Path) -> None:
@@ -94,12 +112,15 @@ def test_contradictions_are_explained(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_what_nothing_is_wrong_with_is_said(capsys: pytest.CaptureFixture[str], rules: Path) -> None:
     rules.write_text("a, b\na -> b\n")
     assert "nothing stands out" in spoken(capsys, "rules", "explain", rules)
-    assert spoken(capsys, "rules", "explain", rules, "--label", "b=0") == "valid, and so are forced: a=0\n"
+    assert spoken(capsys, "rules", "explain", rules, "--label", "b=0") == "valid, and it follows that a=0\n"
     assert spoken(capsys, "rules", "explain", rules, "--label", "b=1, a=1") == "valid\n"
+    rules.write_text("x[1..2, 1..2]\nfor i in 1..2: x[i, 1] -> x[i, 2]\n")
+    said = spoken(capsys, "rules", "explain", rules, "--label", "x[1,1]=1, x[2,2]=0")
+    assert said == "valid, and it follows that x[1,2]=1 x[2,1]=0\n"
 
 
-def test_rules_are_learnt_from_labels(dssl: Callable[..., Any], tmp_path: Path) -> None:
-    labels, out = tmp_path / "labels.csv", tmp_path / "learnt.rules"
+def test_rules_are_learned_from_labels(dssl: Callable[..., Any], tmp_path: Path) -> None:
+    labels, out = tmp_path / "labels.csv", tmp_path / "learned.rules"
     rows = ["legs,fins,wings"] + ["1,0,0", "0,1,0", "1,0,1", "0,0,0"] * 40
     labels.write_text("\n".join(rows) + "\n")
     done = dssl("rules", "learn", labels, "--out", out, "--json")
@@ -155,7 +176,8 @@ def test_wrong_usage_has_code_2(fails: Callable[..., str], rules: Path) -> None:
 def test_a_circuit_out_of_budget(fails: Callable[..., str], tmp_path: Path) -> None:
     path = tmp_path / "hard.rules"
     names = [f"x{i}" for i in range(60)]
-    clauses = [f"x{i % 60} | !x{(i * 7 + 3) % 60} | x{(i * 11 + 5) % 60}" for i in range(110)]
+    random = Random(0)
+    clauses = ["x{} | !x{} | x{}".format(*random.sample(range(60), 3)) for _ in range(120)]
     path.write_text("\n".join([", ".join(names), *clauses]))
     said = fails("rules", "compile", path, "--budget-nodes", 10, "--json")
     assert "budget" in said
@@ -165,6 +187,50 @@ def test_wrong_labels_to_learn_from(fails: Callable[..., str], tmp_path: Path, r
     labels = tmp_path / "labels.csv"
     labels.write_text("a,b\n1,0\n")
     assert "has no column 'c' (--columns)" in fails("rules", "learn", labels, "--columns", "c")
-    assert "of a kind dssl does not read" in fails("rules", "learn", rules)
+    assert "a format that dssl does not read" in fails("rules", "learn", rules)
     labels.write_text("a,b\n")
     assert "has no rows" in fails("rules", "learn", labels)
+
+
+def test_rules_are_shown_short_and_written_out(capsys: pytest.CaptureFixture[str], rules: Path) -> None:
+    rules.write_text("x[1..3]\nfor i  in 1..2: x[i]implies x[i+1]\n")
+    assert spoken(capsys, "rules", "show", rules) == "x[1..3]\nfor i in 1..2: x[i] -> x[i+1]\n"
+    flat = spoken(capsys, "rules", "show", rules, "--expand")
+    assert flat == "x[1..3]\nx[1] -> x[2]\nx[2] -> x[3]\n"
+    assert facts(capsys, "rules", "show", rules, "--expand")["text"] == flat
+
+
+def test_a_file_is_tidied_and_keeps_its_comments(dssl: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "untidy.rules"
+    path.write_text("a,b # two\n\nfor i in {1}:\n    a->b  # why\nany(a,\n  b)\n")
+    assert dssl("rules", "format", path, "--check").returncode == 1
+    assert dssl("rules", "format", path).stdout == f"{path}: tidied\n"
+    assert path.read_text() == "a, b # two\n\nfor i in {1}:\n    a -> b  # why\nany(a,\n  b)\n"
+    again = dssl("rules", "format", path, "--check")
+    assert (again.returncode, again.stdout) == (0, f"{path}: tidy\n")
+
+
+def test_a_file_of_rows_is_found_beside_the_rules(
+    dssl: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.rules"
+    path.write_text('x: 1..3\ny: {a,b}\ntable(x,y) in "rows.csv"\n')
+    (tmp_path / "rows.csv").write_text("y,x\na,1\nb,3\n")
+    assert dssl("rules", "count", path).stdout == "2\n"
+    assert "table(x, y) in {(1, a), (3, b)}" in dssl("rules", "show", path).stdout
+    assert dssl("rules", "format", path).stdout == f"{path}: tidied\n"
+    assert path.read_text() == 'x: 1..3\ny: {a, b}\ntable(x, y) in "rows.csv"\n'
+
+
+def test_what_show_writes_as_json_is_read_as_rules(
+    dssl: Callable[..., Any], rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(dssl("rules", "show", rules, "--json").stdout)
+    assert LabelSpace.read(path) == LabelSpace.read(rules)
+    assert dssl("rules", "check", path).stdout == f"{path}: 3 variables, 2 rules\n6 of 8 labels are valid\n"
+    path.write_text("{}")
+    refused = dssl("rules", "check", path)
+    assert refused.returncode == 1
+    assert 'this JSON does not say "format"' in refused.stderr
+    assert "dssl rules show --json" in refused.stderr

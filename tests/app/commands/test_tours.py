@@ -1,4 +1,4 @@
-"""`dssl explore`, `dssl reproduce`, `dssl demo`."""
+"""`dssl explore`, `dssl label`, `dssl report`, `dssl reproduce`, `dssl demo`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_experiments_are_listed_and_run(
 ) -> None:
     listed = dssl("reproduce")
     assert listed.returncode == 0
-    assert re.search(r"^defaults +The evidence behind the defaults", listed.stdout, re.MULTILINE)
+    assert re.search(r"^defaults +The measurements behind the defaults", listed.stdout, re.MULTILINE)
     script = tmp_path / "small.py"
     script.write_text("import sys\nsys.exit({1: 0, 2: 7, 4: 9}[len(sys.argv)])  # --full\n")
     monkeypatch.setattr(tours, "_experiments", lambda: {"small": script})
@@ -63,3 +63,20 @@ def test_the_demonstration_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("dssl.app.demo.main", lambda: ran.append(True))
     assert main(["demo"]) == 0
     assert ran == [True]
+
+
+def test_a_report_is_written_anew(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "again.html"
+    assert main(["report", str(trained), "--out", str(out), "--no-browser"]) == 0
+    assert capsys.readouterr().out == f"report   {out}\n"
+    assert out.read_text() == (trained / "report.html").read_text()
+
+
+def test_what_is_no_run_has_neither_a_report_nor_a_page(fails: Callable[..., str], tmp_path: Path) -> None:
+    assert "is not a run: there is no summary.json" in fails("report", tmp_path)
+    assert "No such file" in fails("report", tmp_path / "gone")
+    assert "No such file" in fails("label", tmp_path / "gone")
+    assert "neither a run nor a saved model" in fails("label", tmp_path, "--no-browser")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    assert "is a file\nGive the folder of a run" in fails("label", tmp_path / "a.csv")
+    assert "is data, and the explorer opens rules or a run" in fails("explore", tmp_path / "a.csv", "--no-browser")

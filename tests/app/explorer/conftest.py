@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from dssl import DSSLClassifier, save
-from dssl.app.columns import find_columns
-from dssl.app.preprocessing import Preprocessing
 from dssl.app.report import write_report
-from dssl.app.summary import summarise
-from dssl.app.tables import read
+from dssl.app.summary import Origin, summarise
+from dssl.data.columns import find_columns
+from dssl.data.preprocessing import Preprocessing
+from dssl.data.tables import read
 
 EVIL = "<img src=x onerror=boom()>"  # a column of the data has this name
 RULES = "legs, fins, wings\nlegs -> !fins\nlegs | fins | wings"
@@ -50,8 +50,9 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(model, run / "model")
     preprocessing.save(run / "preprocessing.json")
     (run / "run.json").write_text(json.dumps({"format": "dssl run", "version": 1, "data": str(folder / "animals.csv")}))
+    rows = Origin(range(2, n + 2), [table.place(i) for i in range(n)], table.frame)
     summary = summarise(
-        model, features, y, row_names=[table.place(i) for i in range(n)], feature_names=preprocessing.inputs,
+        model, features, y, rows=rows, feature_names=preprocessing.inputs,
         settings={"steps": 30}, command="dssl fit animals.csv", data={"file": "animals.csv"}, seconds=1.0,
     )  # fmt: skip
     summary.save(run / "summary.json")

@@ -12,6 +12,8 @@ import pytest
 from dssl.app.explorer import guard
 from dssl.app.explorer.guard import HEADERS, MOST_BODY, Guard
 
+TOKEN = "a-token"
+
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
     """An application that says how long the body was."""
@@ -25,11 +27,12 @@ def answer(
     path: str = "/api/rules",
     parts: Iterable[dict[str, Any]] = ({"type": "http.request", "body": b"{}"},),
     port: int = 8000,
+    root: str = f"/{TOKEN}",
 ) -> tuple[int, dict[str, str], str]:
     """Status, headers and body of one request."""
     given = {"host": "127.0.0.1:8000", **(headers or {})}
     raw = [(name.encode(), value.encode()) for name, value in given.items()]
-    scope = {"type": "http", "path": path, "method": "POST", "headers": raw}
+    scope = {"type": "http", "path": root + path, "method": "POST", "headers": raw}
     left, sent = list(parts), []
 
     async def receive() -> dict[str, Any]:
@@ -40,7 +43,7 @@ def answer(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(Guard(echo, port)(scope, receive, send))
+    asyncio.run(Guard(echo, port, TOKEN)(scope, receive, send))
     found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], found, sent[1]["body"].decode()
 
@@ -63,7 +66,7 @@ def test_other_hosts_are_refused_everywhere(host: str, path: str) -> None:
 
 def test_two_hosts_are_refused() -> None:
     scope = {"type": "http", "path": "/", "headers": [(b"host", b"127.0.0.1:8000"), (b"host", b"evil")]}
-    fault = Guard(echo, 8000)._fault(scope)
+    fault = Guard(echo, 8000, TOKEN)._fault(scope)
     assert fault is not None
     assert fault[0] == 403
 
@@ -93,6 +96,37 @@ def test_calls_come_from_its_own_page(headers: dict[str, str], status: int) -> N
 
 def test_links_from_other_sites_may_lead_to_the_page() -> None:
     assert answer({"sec-fetch-site": "cross-site"}, "/")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/app.js", "/api/state", "/api/rules", "/run/report", "/icon.svg"])
+@pytest.mark.parametrize(
+    "root", ["", "/a-toke", "/a-tokem", "/a-token2", "/A-TOKEN", "/b-token", "//a-token", "/a-tokené"]
+)
+def test_nothing_is_served_without_the_token(root: str, path: str) -> None:
+    status, _, body = answer(path=path, root=root)
+    assert status == 403
+    assert "open the one that the terminal printed" in json.loads(body)["message"]
+
+
+def test_a_missing_slash_is_added() -> None:
+    status, headers, _ = answer(path="")
+    assert (status, headers["location"]) == (307, f"/{TOKEN}/")
+
+
+def test_the_application_does_not_see_the_token() -> None:
+    seen = []
+
+    async def look(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope["path"], scope["raw_path"]))
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(_: Any) -> None: ...
+
+    scope = {"type": "http", "path": f"/{TOKEN}/run/report", "headers": [(b"host", b"127.0.0.1:8000")]}
+    asyncio.run(Guard(look, 8000, TOKEN)(scope, receive, send))
+    assert seen == [("/run/report", b"/run/report")]
 
 
 def test_headers_are_added_and_do_not_replace_those_of_the_application() -> None:

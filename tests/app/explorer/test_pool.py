@@ -103,7 +103,7 @@ def test_whoever_waits_too_long_is_told_and_not_worked_for() -> None:
         slow = asyncio.create_task(pool.ask("sleep", 3.0))
         await asyncio.sleep(0.05)
         pool.patience = 0.2
-        with pytest.raises(Busy, match="no worker came free"):
+        with pytest.raises(Busy, match="no worker became free"):
             await pool.ask("sleep", 60)
         pool.patience = 20.0
         await slow

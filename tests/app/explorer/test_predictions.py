@@ -13,8 +13,8 @@ import pytest
 from dssl import DSSLClassifier, load, save
 from dssl.app.explorer.predictions import Run
 from dssl.app.explorer.spaces import Malformed
-from dssl.app.preprocessing import Preprocessing
-from dssl.app.tables import read
+from dssl.data.preprocessing import Preprocessing
+from dssl.data.tables import read
 from dssl.errors import DataError
 
 
@@ -59,7 +59,7 @@ def test_typed_values_equal_the_row_they_came_from(run: Run) -> None:
 def test_empty_and_unknown_values_are_noted(run: Run) -> None:
     said = run.prediction({"values": {"home": "moon"}})
     assert any("'weight'" in note for note in said["notes"])
-    assert any("never saw" in note for note in said["notes"])
+    assert any("not in the training data" in note for note in said["notes"])
 
 
 def test_a_description_names_inputs_rules_and_rows(run: Run) -> None:
@@ -88,7 +88,7 @@ def test_a_row_outside_the_file_is_told_its_bounds(run: Run, row: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "request_", [{}, {"values": []}, {"values": {"weight": 3}}, {"values": {"weight": "1" * 2000}}]
+    "request_", [{}, {"values": []}, {"values": {"weight": 3}}, {"values": {"weight": "1" * 20_001}}]
 )
 def test_values_must_be_texts_by_column(run: Run, request_: dict[str, object]) -> None:
     with pytest.raises(Malformed, match="values"):

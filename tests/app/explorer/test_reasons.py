@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from dssl import LabelSpace
-from dssl.app.explorer.beliefs import judged, log_literals
+from dssl import LabelSpace, Predictive
+from dssl.app.explorer.beliefs import judged
 from dssl.app.explorer.reasons import Reason, broken, reasons
 from dssl.errors import RuleError
 
@@ -37,10 +37,11 @@ def spaces(draw: st.DrawFn) -> LabelSpace:
 
 
 def explained(space: LabelSpace, z: list[float]) -> tuple[list[int], list[int], list[Reason]]:
-    circuit, row = space.compile(), torch.tensor([z], dtype=torch.float64)
-    said = judged(space, circuit, row, 1)
+    row = torch.tensor([z], dtype=torch.float64)
+    p = Predictive(row, space)
+    said = judged(space, p, 1)
     raw, final = said["raw"], said["top"][0]["label"]
-    return raw, final, reasons(space, circuit, log_literals(space, row), raw, final)
+    return raw, final, reasons(space, p, raw, final)
 
 
 def allowed(space: LabelSpace, rules: list[int], fixed: dict[int, int]) -> bool:

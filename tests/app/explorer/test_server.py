@@ -18,8 +18,8 @@ import pytest
 from dssl import LabelSpace
 from dssl.app.explorer import server
 from dssl.app.explorer.pool import Busy
-from dssl.app.explorer.server import Answers, application, bound, opened
-from dssl.app.explorer.worker import ANSWERS, answered
+from dssl.app.explorer.server import AnswerCache, application, bound, opened
+from dssl.app.explorer.worker import HANDLERS, answered
 from dssl.errors import DataError
 
 
@@ -38,19 +38,19 @@ class Inline:
             raise Busy("too many requests are waiting.")
         if name == "gaussians":
             raise ZeroDivisionError
-        return answered(ANSWERS, name, request)
+        return answered(HANDLERS, name, request)
 
 
 class Client:
     """Requests to an application at 127.0.0.1:8000, without a network."""
 
     def __init__(self, **given: Any) -> None:
-        self.transport = httpx.ASGITransport(application(Inline(), 8000, **given), raise_app_exceptions=False)
+        self.transport = httpx.ASGITransport(application(Inline(), 8000, "t0ken", **given), raise_app_exceptions=False)
 
     def request(self, method: str, path: str, **given: Any) -> httpx.Response:
         async def send() -> httpx.Response:
             async with httpx.AsyncClient(transport=self.transport, base_url="http://127.0.0.1:8000") as client:
-                return await client.request(method, path, **given)
+                return await client.request(method, f"/t0ken{path}", **given)
 
         return asyncio.run(send())
 
@@ -97,14 +97,15 @@ def test_calls_are_answered_as_python_would(client: Client) -> None:
 
 
 def test_state_tells_what_the_page_begins_with(client: Client) -> None:
-    assert client.get("/api/state").json() == {"ready": True, "failure": "", "run": False, "text": "a, b"}
+    assert client.get("/api/state").json() == {"ready": True, "failure": "", "run": False, "text": "a, b", "tab": "run"}
 
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
         ("GET", "/nothing", 404),
-        ("GET", "/../pyproject.toml", 404),
+        ("GET", "/%2e%2e/pyproject.toml", 404),
+        ("GET", "/../pyproject.toml", 403),
         ("GET", "/static/app.js", 404),
         ("GET", "/run/report", 404),
         ("GET", "/favicon.ico", 404),
@@ -142,7 +143,7 @@ def test_bad_bodies_get_a_sentence(client: Client, content: bytes, kind: str, st
 
 
 def test_unknown_calls_and_calls_of_a_run_are_not_there(client: Client) -> None:
-    for name in ("nothing", "run", "prediction", "__class__"):
+    for name in ("nothing", "run", "prediction", "next", "answer", "undo", "suppose", "__class__"):
         assert client.post(f"/api/{name}", json={}).status_code == 404
 
 
@@ -170,7 +171,7 @@ def test_a_failure_tells_nothing_of_the_inside(client: Client) -> None:
 
 def test_equal_requests_are_worked_on_once() -> None:
     inline = Inline()
-    answers = Answers(inline)
+    answers = AnswerCache(inline)
 
     async def many() -> list[Any]:
         first = await asyncio.gather(*(answers("rules", {"text": "a, b", "x": 1}) for _ in range(50)))
@@ -183,7 +184,7 @@ def test_equal_requests_are_worked_on_once() -> None:
 
 def test_refusals_and_wrong_requests_are_not_kept() -> None:
     inline = Inline()
-    answers = Answers(inline)
+    answers = AnswerCache(inline)
 
     async def twice(request: Any) -> None:
         await answers("rules", request)
@@ -195,7 +196,7 @@ def test_refusals_and_wrong_requests_are_not_kept() -> None:
 
 
 def test_a_failed_call_can_be_made_again() -> None:
-    answers = Answers(Inline())
+    answers = AnswerCache(Inline())
 
     async def twice() -> None:
         for _ in range(2):
@@ -207,7 +208,7 @@ def test_a_failed_call_can_be_made_again() -> None:
 
 def test_memory_of_answers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_KEPT", 20_000)
-    answers = Answers(Inline())
+    answers = AnswerCache(Inline())
 
     async def many() -> None:
         for i in range(40):
@@ -227,7 +228,7 @@ def test_a_report_is_served_without_an_origin(run_folder: Path) -> None:
     said = client.get("/run/report")
     assert said.text == (run_folder / "report.html").read_text()
     policy = said.headers["content-security-policy"]
-    assert "sandbox allow-scripts;" in policy
+    assert "sandbox allow-scripts allow-downloads;" in policy
     assert "allow-same-origin" not in policy
     assert "connect-src" not in policy  # default-src 'none' holds for it
     assert said.headers["x-content-type-options"] == "nosniff"
@@ -247,13 +248,13 @@ def test_only_this_machine_can_connect() -> None:
 def test_a_taken_port_is_said_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(DataError, match=f"port {port} of 127.0.0.1 cannot be had"):
+        with pytest.raises(DataError, match=f"port {port} of 127.0.0.1 cannot be used"):
             bound(port)
 
 
 @pytest.mark.parametrize("port", [-1, 70_000])
 def test_a_port_that_cannot_be_is_said_so(port: int) -> None:
-    with pytest.raises(DataError, match="cannot be had"):
+    with pytest.raises(DataError, match="cannot be used"):
         bound(port)
 
 
@@ -262,7 +263,10 @@ def test_a_path_is_a_file_of_rules_or_a_run(tmp_path: Path, run_folder: Path) ->
     rules.write_text("a, b\n")
     assert opened(None) == (None, None)
     assert opened(rules) == ("a, b\n", None)
-    assert opened(run_folder) == (None, run_folder.resolve())
+    assert opened(run_folder) == ("legs, fins, wings\nlegs -> !fins\nlegs | fins | wings\n", run_folder.resolve())
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"a\.csv' is data"):
+        opened(tmp_path / "a.csv")
     with pytest.raises(DataError, match="there is no"):
         opened(tmp_path / "gone")
     with pytest.raises(DataError, match="neither a run nor a saved model"):
@@ -281,6 +285,8 @@ def test_serving_ends_with_an_interrupt_and_leaves_nothing_behind() -> None:
         address = it.stdout.readline().split()[2]
         assert address.startswith("http://127.0.0.1:")
         assert "dssl explorer" in httpx.get(address, trust_env=False).text
+        assert len(httpx.URL(address).path.strip("/")) >= 24
+        assert httpx.get(httpx.URL(address).copy_with(path="/"), trust_env=False).status_code == 403
         tasks = Path(f"/proc/{it.pid}/task")
         workers = [int(pid) for task in tasks.glob("*/children") for pid in task.read_text().split()]
         it.send_signal(signal.SIGINT)
@@ -292,10 +298,10 @@ def test_serving_ends_with_an_interrupt_and_leaves_nothing_behind() -> None:
 
 
 def test_every_call_of_the_page_has_an_answer() -> None:
-    assert set(server.CALLS) == set(ANSWERS)
+    assert set(server.CALLS) == set(HANDLERS)
     script = "".join(file.read_text() for file in (Path(server.__file__).parent / "static").glob("*.js"))
-    for name in (*server.CALLS, *server.RUN_CALLS):
-        assert f'caller("{name}"' in script
+    for name in (*server.CALLS, *server.RUN_CALLS, *server.FRESH_CALLS):
+        assert f'caller("{name}"' in script or f'post("{name}"' in script
 
 
 def test_answers_are_plain_json(client: Client) -> None:

@@ -9,6 +9,8 @@ import pytest
 from dssl import LabelSpace
 from dssl.app.explorer import spaces
 from dssl.app.explorer.spaces import Malformed, Refused, diagnosis, open_text, rules
+from dssl.app.explorer.worker import answered
+from dssl.errors import BudgetError
 
 ANIMALS = "legs, fins, wings\nlegs -> !fins"
 
@@ -48,12 +50,30 @@ def test_a_conflict_names_its_minimal_set() -> None:
     assert "contradict" in said["reason"]
 
 
-def test_a_rule_too_large_for_the_solver_is_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dssl.logic.solver._MAX_PLACES", 3)
-    said = rules({"text": "a, b, c, d\n1 * a + 2 * b + 4 * c + 8 * d <= 9"})["error"]
-    assert "more than 3 different partial totals" in said["reason"]
+def test_a_rule_too_large_for_the_solver_is_left_to_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dssl.logic.reasoning.solver._MAX_PLACES", 3)
+    assert rules({"text": "a, b, c, d\n1 * a + 2 * b + 4 * c + 8 * d <= 9"})["count"] == "10"
+    monkeypatch.setattr("dssl.logic.reasoning.solver._MAX_LESSONS", 0)
+    said = rules({"text": "a, b, c, d\n1 * a + 2 * b + 4 * c + 8 * d <= 9\na & d & b"})["error"]
+    assert "contradict each other" in said["reason"]
     assert said["remedy"]
     assert said["conflict"] == []
+
+
+def test_what_neither_solver_nor_compiler_decides_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dssl.logic.reasoning.solver._MAX_PLACES", 3)
+    monkeypatch.setattr("dssl.logic.reasoning.solver._MAX_LESSONS", 0)
+    request = {"text": "a, b, c, d\n1 * a + 2 * b + 4 * c + 8 * d <= 11"}
+    status, said = answered({"diagnosis": diagnosis}, "diagnosis", request)
+    assert (status, said["findings"]) == (200, [])  # the circuit knows that nothing stands out
+
+    def compile_(*_: object, **__: object) -> None:
+        raise BudgetError("7 nodes are more than budget_nodes=6")
+
+    monkeypatch.setattr(LabelSpace, "compile", compile_)
+    status, said = answered({"diagnosis": diagnosis}, "diagnosis", request)
+    assert status == 200
+    assert "7 nodes are more than" in said["refused"]
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "\n\n"])

@@ -13,7 +13,7 @@ import pytest
 
 from dssl import LabelSpace
 from dssl.app.explorer.spaces import Malformed, Refused
-from dssl.app.explorer.worker import ANSWERS, answered
+from dssl.app.explorer.worker import HANDLERS, answered
 from dssl.errors import DataError
 
 
@@ -39,7 +39,7 @@ def test_what_goes_wrong_has_a_status_and_a_sentence(error: Exception, status: i
 
 @pytest.mark.parametrize("request_", [None, 3, "text", [1], True])
 def test_a_request_is_an_object(request_: Any) -> None:
-    assert answered(ANSWERS, "rules", request_) == (400, {"message": "the request must be a JSON object."})
+    assert answered(HANDLERS, "rules", request_) == (400, {"message": "the request must be a JSON object."})
 
 
 def spoken(lines: list[str], *arguments: str) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def test_a_worker_that_nobody_ends_ends_itself() -> None:
     code = (
         "import time\nfrom dssl.app.explorer import worker\n"
         "worker.LONGEST_S, worker.warm_up = 1, lambda: None\n"
-        "worker.ANSWERS |= {'sleep': lambda request: time.sleep(request['s']) or {}}\n"
+        "worker.HANDLERS |= {'sleep': lambda request: time.sleep(request['s']) or {}}\n"
         "worker.main(None)"
     )
     lines = [json.dumps(["sleep", {"s": seconds}]) for seconds in (0, 0.1, 300)]

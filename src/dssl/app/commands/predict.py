@@ -5,22 +5,21 @@ from __future__ import annotations
 import io
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 from cyclopts import Parameter
 
-from dssl.app.terminal import Terminal, UsageError
+from dssl.app.terminal import JSON, Terminal, UsageError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dssl.app.trained import Trained
 
-_JSON = Parameter(help="Print one JSON object, and nothing else, on stdout.", negative="")
 _MODEL = Parameter(help="Folder of a run, or of a saved model.")
-_DATA = Parameter(help="CSV, Parquet, NPZ or ARFF file, or a folder of images.")
+_DATA = Parameter(help="CSV, Parquet, NPZ or ARFF file, or a folder of images or Parquet files.")
 _SUFFIXES = (".csv", ".parquet", ".jsonl")
 _ROW_GROUP = 1 << 16  # rows of a Parquet file that are held until they are written together
 
@@ -34,30 +33,45 @@ def predict(
         Path | None, Parameter(help="File for the labels: .csv, .parquet or .jsonl. Default: stdout.")
     ] = None,
     proba: Annotated[bool, Parameter(help="Add the probability of each label, given the rules.", negative="")] = False,
-    sample: Annotated[int | None, Parameter(help="Draw so many labels a row from what the model believes.")] = None,
+    sample: Annotated[
+        int | None, Parameter(help="Draw this many labels per row from the predicted distribution.")
+    ] = None,
     seed: Annotated[int, Parameter(help="Seed of the draws.")] = 0,
+    evidence_columns: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Label columns of the file that are known: the other labels are predicted given these.",
+            consume_multiple=True,
+            negative="",
+        ),
+    ] = None,
     id: Annotated[str | None, Parameter(help="Column that names the rows. Default: as in training.")] = None,
-    json: Annotated[bool, _JSON] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Give every row of a file its most probable valid label. Files are read a part at a time."""
+    """Give every row of a file its most probable valid label. Files are read a chunk at a time."""
     if sample is not None and (sample < 1 or proba):
-        raise UsageError("--sample takes a number from 1 and goes without --proba\nGive one of them.")
+        raise UsageError(
+            "--sample needs a number of at least 1, and cannot be combined with --proba\nGive one of them."
+        )
     if out is not None and out.suffix not in _SUFFIXES:
-        raise UsageError(f"--out {out} is neither {', '.join(_SUFFIXES[:-1])} nor {_SUFFIXES[-1]}\nName it so.")
+        raise UsageError(
+            f"--out {out} is neither {', '.join(_SUFFIXES[:-1])} nor {_SUFFIXES[-1]}\n"
+            "Give the file one of these endings."
+        )
     if out is not None and out.exists() and data.exists() and out.samefile(data):
-        raise UsageError(f"--out {out} is the file that is read\nName another: the data would be gone.")
+        raise UsageError(f"--out {out} is the input file\nGive another name: writing to it would destroy the data.")
     terminal = Terminal(as_json=json)
     from dssl.app.trained import Trained
 
     trained = Trained.open(model)
-    frames = _frames(trained, data, id, proba, sample, seed)
+    frames = _frames(trained, data, id, proba, sample, seed, evidence_columns or ())
     if json and out is None:
         records = [record for frame in frames for record in frame.to_dicts()]
         facts: dict[str, Any] = {"rows": len(records), "predictions": records}
     else:
         rows = _to_stdout(frames) if out is None else _to_file(terminal.counted(frames), out)
         facts = {"rows": rows, "out": out and str(out)}
-    for sentence in trained.findings.sentences():
+    for sentence in trained.notes.sentences():
         terminal.warn(f"'{data}': {sentence}")
     if out is not None:
         terminal.say(f"{facts['rows']:,} rows written to {out}")
@@ -65,15 +79,22 @@ def predict(
 
 
 def _frames(
-    trained: Trained, data: Path, row_id: str | None, proba: bool, sample: int | None, seed: int
+    trained: Trained,
+    data: Path,
+    row_id: str | None,
+    proba: bool,
+    sample: int | None,
+    seed: int,
+    known: Sequence[str],
 ) -> Iterator[pl.DataFrame]:
     kept = trained.preprocessing.id
-    for number, table in enumerate(trained.parts(data)):
+    for number, table in enumerate(trained.chunks(data)):
         name = row_id or (kept if kept in table.names else None)
+        evidence = trained.evidence(table, known) if known else None
         if sample is None:
-            yield trained.predict(table, name, proba=proba)
+            yield trained.predict(table, name, proba=proba, evidence=evidence)
         else:
-            yield trained.sample(table, name, sample, seed + number)
+            yield trained.sample(table, name, sample, seed + number, evidence)
 
 
 def _to_stdout(frames: Iterator[pl.DataFrame]) -> int:
@@ -85,7 +106,7 @@ def _to_stdout(frames: Iterator[pl.DataFrame]) -> int:
 
 
 def _to_file(frames: Iterator[pl.DataFrame], out: Path) -> int:
-    """All rows in a file that appears when it is whole."""
+    """All rows in a file, which appears only when it is complete."""
     from dssl.files import whole_file
 
     rows = 0
@@ -100,7 +121,7 @@ def _to_file(frames: Iterator[pl.DataFrame], out: Path) -> int:
 
 
 class _Handed(io.RawIOBase):
-    """A file as polars is given it: the system's errors are kept, which polars would put in its own words."""
+    """The file that polars writes to: it keeps the system's errors, which polars would replace by its own."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -118,7 +139,7 @@ class _Handed(io.RawIOBase):
 
 
 def _to_parquet(frames: Iterator[pl.DataFrame], file: BinaryIO) -> int:
-    """All rows as Parquet; polars asks for them a part at a time, and writes them so."""
+    """All rows as Parquet; polars asks for them, and writes them, a chunk at a time."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
@@ -142,7 +163,7 @@ def _to_parquet(frames: Iterator[pl.DataFrame], file: BinaryIO) -> int:
 
 
 def evaluate(
-    model: Annotated[Path, _MODEL], data: Annotated[Path, _DATA], /, *, json: Annotated[bool, _JSON] = False
+    model: Annotated[Path, _MODEL], data: Annotated[Path, _DATA], /, *, json: Annotated[bool, JSON] = False
 ) -> None:
     """Measure a model on a file of labelled rows: how often it is right, and what its raw predictions would break."""
     terminal = Terminal(as_json=json)
@@ -151,7 +172,7 @@ def evaluate(
 
     trained = Trained.open(model)
     part = trained.measure(data)
-    for sentence in trained.findings.sentences():
+    for sentence in trained.notes.sentences():
         terminal.warn(f"'{data}': {sentence}")
     hits, of = measures.right(part)
     low, high = measures.interval(hits, of)
@@ -159,8 +180,12 @@ def evaluate(
     by_variable = [score for score in measures.variable_scores(part) if score.known]
     by_column = [score for score in measures.scores(part) if score.support]
     terminal.say(
-        f"{hits:,} of {of:,} labelled rows are predicted right: {hits / of:.1%} (95 %: {low:.1%} to {high:.1%})"
+        f"{hits:,} of {of:,} labelled rows are predicted right: {hits / of:.1%} "
+        f"(95 % interval: {low:.1%} to {high:.1%})"
     )
+    overall = measures.overall_f1(part)
+    if overall is not None:
+        terminal.say(f"F1 of all labels together: {overall:.1%}")
     if len(by_variable) > 1:
         terminal.table(
             "variable", "rows", "right", rows=[(s.variable, s.known, f"{s.accuracy:.1%}") for s in by_variable]
@@ -173,10 +198,12 @@ def evaluate(
         terminal.say(f"  {rule.broken['test'].raw:>6,} rows would break: {rule.text}")
     if rules:
         raw, final = broken["test"].raw, broken["test"].final
-        terminal.say(f"raw predictions break a rule in {raw:,} of {len(part):,} rows, the model's in {final:,}")
+        terminal.say(
+            f"the network alone would break a rule in {raw:,} of {len(part):,} rows, the final predictions in {final:,}"
+        )
     terminal.result(
         {
-            "rows": len(part), "labelled": of, "accuracy": hits / of, "interval": [low, high],
+            "rows": len(part), "labelled": of, "accuracy": hits / of, "interval": [low, high], "f1": overall,
             "variables": {s.variable: s.accuracy for s in by_variable},
             "labels": {s.column: {"rows": s.support, "precision": s.precision, "recall": s.recall, "f1": s.f1}
                        for s in by_column},

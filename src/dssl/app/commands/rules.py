@@ -1,7 +1,9 @@
-"""`dssl rules`: what a page of rules says, checked, counted, listed, compiled, explained, or learnt from labels."""
+"""`dssl rules`: what a page of rules says: checked, counted, listed, shown, tidied, compiled, explained, or learned."""
 
 from __future__ import annotations
 
+import math
+import re
 import shlex
 import time
 from itertools import islice
@@ -10,16 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from dssl.app.terminal import Terminal, UsageError, in_file
-from dssl.errors import DataError, RuleError
+from dssl.app.terminal import JSON, Terminal, UsageError
+from dssl.errors import BudgetError, ContradictionError, DataError
 
 if TYPE_CHECKING:
     from dssl.logic.space import LabelSpace
 
-app = App(name="rules", help="Check, count, list, compile, explain or learn rules.", help_format="plaintext")
-_FILE = Parameter(help="File of rules.")
-_JSON = Parameter(help="Print one JSON object, and nothing else, on stdout.", negative="")
-_FEW = 256  # labels that are counted by listing them, which needs no compiler
+app = App(
+    name="rules", help="Check, count, list, show, format, compile, explain or learn rules.", help_format="plaintext"
+)
+_FILE = Parameter(help="File of rules, or of JSON as show --json writes it.")
+_BETWEEN = re.compile(r",(?![^\[\]]*\])")  # commas, except inside the index of an array's element
+_CHECKING = 20.0  # seconds that counting may take where it is not all that was asked for
+_FEW = 256  # labels that are counted by listing them, at most
 
 
 @app.command
@@ -27,18 +32,23 @@ def check(
     file: Annotated[Path, _FILE],
     /,
     *,
-    strict: Annotated[bool, Parameter(help="Exit with 1 if there is anything to warn of.", negative="")] = False,
-    json: Annotated[bool, _JSON] = False,
+    strict: Annotated[bool, Parameter(help="Exit with 1 if there are warnings.", negative="")] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> int:
-    """Read rules: errors with their place, values and rules that may not be meant so, and how many labels are valid."""
+    """Check rules: show errors with their place, point out what may be unintended, and count the valid labels."""
     terminal = Terminal(as_json=json)
     space = _read(file)
     found = space.diagnose().findings
     terminal.say(f"{file}: {_number(len(space.variables), 'variable')}, {_number(len(space.rules), 'rule')}")
     for finding in found:
         terminal.warn(str(finding))
-    count = _count(space)
-    terminal.say(f"{count:,} of {_possible(space):,} labels are valid")
+    every = math.prod(len(v.values) for v in space.variables)
+    try:
+        count: int | None = _count(space, budget_s=_CHECKING)
+        terminal.say(f"{count:,} of {every:,} labels are valid")
+    except BudgetError:
+        count = None
+        terminal.say(f"some of {every:,} labels are valid; how many is not counted in {_CHECKING:g} s")
     terminal.result(
         {
             "file": str(file), "variables": [v.name for v in space.variables], "rules": len(space.rules),
@@ -49,7 +59,7 @@ def check(
 
 
 @app.command
-def count(file: Annotated[Path, _FILE], /, *, json: Annotated[bool, _JSON] = False) -> None:
+def count(file: Annotated[Path, _FILE], /, *, json: Annotated[bool, JSON] = False) -> None:
     """How many labels obey the rules."""
     terminal = Terminal(as_json=json)
     found = _count(_read(file))
@@ -63,11 +73,11 @@ def list_(
     /,
     *,
     limit: Annotated[int, Parameter(help="Labels to list at most.")] = 20,
-    json: Annotated[bool, _JSON] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """The labels that obey the rules."""
     if limit < 1:
-        raise UsageError(f"--limit {limit} lists nothing\nGive a number from 1.")
+        raise UsageError(f"--limit {limit} lists nothing\nGive 1 or more.")
     terminal = Terminal(as_json=json)
     space = _read(file)
     labels = list(space.valid(limit + 1))
@@ -86,20 +96,25 @@ def compile_(
     out: Annotated[Path | None, Parameter(help="File for the circuit: .npz, .nnf, or a picture: .svg, .dot.")] = None,
     budget_s: Annotated[float, Parameter(help="Seconds after which to give up.")] = 60.0,
     budget_nodes: Annotated[int, Parameter(help="Nodes at which to give up.")] = 20_000_000,
-    json: Annotated[bool, _JSON] = False,
+    budget_bytes: Annotated[int | None, Parameter(help="Bytes at which to give up: half of the memory.")] = None,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Compile rules to the circuit that answers questions about valid labels, and say how large it is."""
     writers = {".npz", ".nnf", ".svg", ".dot"}
     if out is not None and out.suffix not in writers:
-        raise UsageError(f"--out {out}: a circuit is written as {', '.join(sorted(writers))}\nName it so.")
+        raise UsageError(
+            f"--out {out}: a circuit is written as {', '.join(sorted(writers))}\nGive the file one of these endings."
+        )
     if not budget_s > 0:
         raise UsageError(f"--budget-s {budget_s:g} leaves no time\nGive seconds above 0.")
     if budget_nodes < 1:
-        raise UsageError(f"--budget-nodes {budget_nodes} leaves no room\nGive a number from 1.")
+        raise UsageError(f"--budget-nodes {budget_nodes} leaves no room\nGive 1 or more.")
+    if budget_bytes is not None and budget_bytes < 1:
+        raise UsageError(f"--budget-bytes {budget_bytes} leaves no room\nGive 1 or more.")
     terminal = Terminal(as_json=json)
     space = _read(file)
     began = time.perf_counter()
-    circuit = space.compile(budget_s=budget_s, budget_nodes=budget_nodes, progress=not json)
+    circuit = space.compile(budget_s=budget_s, budget_nodes=budget_nodes, budget_bytes=budget_bytes, progress=not json)
     seconds = time.perf_counter() - began
     valid = circuit.count()
     terminal.say(f"{circuit.nodes:,} nodes, {circuit.edges:,} edges, {valid:,} valid labels, {seconds:.2f} s")
@@ -129,20 +144,64 @@ def _write(circuit: Any, out: Path) -> None:
 
 
 @app.command
+def show(
+    file: Annotated[Path, _FILE],
+    /,
+    *,
+    expand: Annotated[bool, Parameter(help="Write loops out, one rule per line.", negative="")] = False,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Print the variables and rules as they are read."""
+    from dssl.logic import json_form
+    from dssl.logic.language.parser import text_of
+
+    terminal = Terminal(as_json=json)
+    space = _read(file)
+    text = text_of(space.variables, space.rules, written_out=expand)
+    terminal.say(text.rstrip("\n"))
+    held = json_form.facts(space.variables, space.rules, space.literal_weights)
+    terminal.result({"file": str(file), "text": text, **held})
+
+
+@app.command(name="format")
+def format_(
+    file: Annotated[Path, _FILE],
+    /,
+    *,
+    check: Annotated[bool, Parameter(help="Change nothing; exit with 1 if the file is not tidy.", negative="")] = False,
+    json: Annotated[bool, JSON] = False,
+) -> int:
+    """Set the usual spaces in a file of rules. Comments, indents and the meaning stay as they are."""
+    from dssl.files import write_whole
+    from dssl.logic.language.parser import parse
+    from dssl.logic.language.tokens import Source, tidied
+    from dssl.logic.sources import read_text
+
+    terminal = Terminal(as_json=json)
+    _read(file)  # an error, with its place, for rules that cannot be read
+    text = read_text(file)
+    tidy = tidied(Source(text.removeprefix("\ufeff")))
+    changed = tidy != text and parse(tidy, file.parent) == parse(text, file.parent)
+    if changed and not check:
+        write_whole(file, tidy.encode())
+    terminal.say(f"{file}: {'not tidy' if changed and check else 'tidied' if changed else 'tidy'}")
+    terminal.result({"file": str(file), "changed": changed})
+    return 1 if changed and check else 0
+
+
+@app.command
 def explain(
     file: Annotated[Path, _FILE],
     /,
     *,
     label: Annotated[str | None, Parameter(help='A label, whole or in part, as in "legs=1 species=cat".')] = None,
-    json: Annotated[bool, _JSON] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Why rules contradict each other, what they force or repeat, or what is wrong with a label."""
     terminal = Terminal(as_json=json)
     try:
         space = _read(file)
-    except RuleError as error:
-        if not _contradiction(error):
-            raise
+    except ContradictionError as error:
         terminal.say(str(error))
         terminal.result({"file": str(file), "consistent": False, "explanation": str(error)})
         return
@@ -160,7 +219,10 @@ def _explain_label(space: LabelSpace, label: str, file: Path, terminal: Terminal
     rules = [str(rule) for _, broken in found for rule in broken]
     facts: dict[str, Any] = {"file": str(file), "label": record, "valid": not found, "broken": rules}
     if found:
-        terminal.say("no valid label is like this: it breaks" + (" together" if found.impossible.any() else ""))
+        alone = not found.impossible.any()
+        terminal.say(
+            "this label breaks" if alone else "no valid label agrees with this: together, these rules forbid it"
+        )
         for rule in rules:
             terminal.say(f"  {rule}")
         mended = [name for name in record if not space.check([{k: v for k, v in record.items() if k != name}])]
@@ -170,7 +232,7 @@ def _explain_label(space: LabelSpace, label: str, file: Path, terminal: Terminal
     else:
         full = space.decode(space.complete([record]))[0]
         forced = {name: value for name, value in full.items() if value is not None and name not in record}
-        terminal.say("valid" + (f", and so are forced: {_label(forced)}" if forced else ""))
+        terminal.say("valid" + (f", and it follows that {_label(forced)}" if forced else ""))
         facts["forced"] = forced
     terminal.result(facts)
 
@@ -178,7 +240,7 @@ def _explain_label(space: LabelSpace, label: str, file: Path, terminal: Terminal
 def _record(space: LabelSpace, label: str) -> dict[str, str]:
     """The entries of a label written as name=value."""
     out = {}
-    for word in shlex.split(label.replace(",", " ")):
+    for word in shlex.split(_BETWEEN.sub(" ", label)):
         name, equals, value = word.partition("=")
         if not equals:
             raise DataError(f"'{word}' in --label is not name=value\nWrite labels as in \"legs=1 species=cat\".")
@@ -191,7 +253,7 @@ def _record(space: LabelSpace, label: str) -> dict[str, str]:
 
 @app.command
 def learn(
-    labels: Annotated[Path, Parameter(help="File of labels, a column each: CSV, Parquet, NPZ or ARFF.")],
+    labels: Annotated[Path, Parameter(help="File of labels, one column per variable: CSV, Parquet, NPZ or ARFF.")],
     /,
     *,
     columns: Annotated[
@@ -201,14 +263,14 @@ def learn(
     out: Annotated[Path | None, Parameter(help="File for the rules.")] = None,
     tolerance: Annotated[float, Parameter(help="Share of exceptions that a rule may have.")] = 0.0,
     level: Annotated[float, Parameter(help="Chance that any rule found is a fluke.")] = 0.05,
-    max_clause: Annotated[int, Parameter(help="Labels that a clause joins at most.")] = 3,
-    json: Annotated[bool, _JSON] = False,
+    max_clause: Annotated[int, Parameter(help="The most labels that one rule may join.")] = 3,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Read rules out of labels, with how often each holds and how surely."""
-    from dssl.app.columns import require
-    from dssl.app.labelling import label_frame
-    from dssl.app.tables import read
-    from dssl.logic.induction import learn_rules
+    """Learn rules from labels, with how often each holds and how certain it is."""
+    from dssl.data.columns import require
+    from dssl.data.labelling import label_frame
+    from dssl.data.tables import read
+    from dssl.logic.induction.learning import learn_rules
 
     terminal = Terminal(as_json=json)
     table = read(labels)
@@ -236,34 +298,16 @@ def learn(
 
 
 def _read(file: Path) -> LabelSpace:
-    """The space of a file; errors name the file. Rules that contradict each other are a `RuleError`."""
-    from dssl.logic.sources import read_text
+    """The space of a file; errors name the file."""
     from dssl.logic.space import LabelSpace
 
-    text = read_text(file)
-    try:
-        return LabelSpace(text)
-    except RuleError as error:
-        if _contradiction(error):
-            raise
-        raise in_file(error, file) from None
+    return LabelSpace.read(file)
 
 
-def _contradiction(error: RuleError) -> bool:
-    return error.reason.startswith("these rules contradict each other")
-
-
-def _count(space: LabelSpace) -> int:
-    """How many labels are valid; few are listed, for want of a reason to load the compiler."""
+def _count(space: LabelSpace, budget_s: float = 60.0) -> int:
+    """How many labels are valid; a few are counted by listing them, which spares loading the compiler."""
     few = sum(1 for _ in islice(space.valid(), _FEW + 1))
-    return few if few <= _FEW else space.count()
-
-
-def _possible(space: LabelSpace) -> int:
-    product = 1
-    for variable in space.variables:
-        product *= len(variable.values)
-    return product
+    return few if few <= _FEW else space.compile(budget_s=budget_s).count()
 
 
 def _label(label: dict[str, Any]) -> str:

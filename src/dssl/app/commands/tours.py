@@ -1,4 +1,4 @@
-"""`dssl explore`, `dssl reproduce` and `dssl demo`: things to look at."""
+"""`dssl explore`, `dssl label`, `dssl report`, `dssl reproduce` and `dssl demo`: things to look at."""
 
 from __future__ import annotations
 
@@ -28,6 +28,49 @@ def explore(
     serve(path, port=port, open_browser=browser)
 
 
+def label(
+    run: Annotated[Path, Parameter(help="Folder of a run.")],
+    /,
+    *,
+    port: Annotated[int, Parameter(help="Port of the page; 0 for any that is free.")] = 0,
+    browser: Annotated[bool, Parameter(help="Open the page.", negative="--no-browser")] = True,
+) -> None:
+    """Open a page, on this machine only, that asks about the rows worth labelling; answers go beside the data."""
+    if not run.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(run))
+    if not run.is_dir():
+        raise DataError(f"'{run}' is a file\nGive the folder of a run, as dssl fit --out wrote it.")
+    from dssl.app.explorer import serve
+
+    serve(run, port=port, open_browser=browser, tab="label")
+
+
+def report(
+    run: Annotated[Path, Parameter(help="Folder of a run.")],
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(help="File for the page. Default: report.html of the run.")] = None,
+    browser: Annotated[bool, Parameter(help="Open the page.", negative="--no-browser")] = True,
+) -> None:
+    """Write the report of a run anew, from its summary, and open it."""
+    if not run.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(run))
+    from dssl.app.report import write_report
+    from dssl.app.runs import REPORT, SUMMARY
+    from dssl.app.summary import Summary
+
+    if not (run / SUMMARY).is_file():
+        raise DataError(
+            f"'{run}' is not a run: there is no {SUMMARY} in it\nGive the folder that dssl fit --out wrote."
+        )
+    page = write_report(Summary.load(run / SUMMARY), out or run / REPORT)
+    print(f"report   {page}")
+    if browser:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+
+
 def reproduce(
     name: Annotated[str | None, Parameter(help="What to run. Without it, the names are listed.")] = None,
     /,
@@ -38,9 +81,9 @@ def reproduce(
 ) -> int:
     """Run an experiment again, such as a table or figure of the paper, in the folder experiments/again.
 
-    Stopped, it goes on where it was. DSSL_RESULTS names another folder.
+    If it is stopped, the same command resumes it. DSSL_RESULTS names another folder.
     """
-    from dssl.logic.variables import nearest
+    from dssl.logic.language.variables import nearest
 
     known = _experiments()
     if name is None:

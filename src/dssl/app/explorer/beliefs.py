@@ -1,35 +1,32 @@
-"""What the page says about one prediction θ: log q under every prior, and what the rules make of it."""
+"""What the page says about one prediction θ: log q under every prior, and what follows given the rules."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dssl.app.explorer.spaces import Malformed, Opened, Refused, open_text, text_in
-from dssl.circuits.circuit import Circuit
 from dssl.errors import RuleError
 from dssl.logic.space import LabelSpace
-from dssl.priors import DeterministicPrior, EntropyPrior, ExclusivityPrior, Prior, PseudoLabelPrior
-from dssl.priors.blocks import Blocks
+from dssl.models.names import PRIORS as PRIORS_BY_NAME
+from dssl.priors import EntropyPrior, Prior
+from dssl.priors.mixture import Mixture
+from dssl.priors.predictive import Predictive
 
-MOST_COLUMNS = 200  # with a slider each
+MOST_COLUMNS = 200  # at most, with one slider each
 MOST_DRAWN = 50  # samples, and most probable labels
 LOGITS = 30.0  # of categorical values, at most
 POWERS = (0.5, 100.0)
-TIED = 1e-9  # logits closer than this are equal
+TIED = 1e-9  # values of θ that differ by a smaller share are equal
 
-PRIORS: dict[str, Callable[..., Prior]] = {
-    "entropy": EntropyPrior,
-    "entropy, semantic": lambda space, **given: EntropyPrior(space, semantic=True, **given),
-    "exclusivity": ExclusivityPrior,
-    "pseudo-label": PseudoLabelPrior,
-    "deterministic": DeterministicPrior,
-}
+PRIORS: dict[str, Callable[..., Prior]] = {name: PRIORS_BY_NAME[name] for name in PRIORS_BY_NAME if name != "learned"}
+PRIORS["entropy, semantic"] = partial(EntropyPrior, semantic=True)
 
 
 def number(request: dict[str, Any], name: str, low: float, high: float, default: float) -> float:
@@ -59,21 +56,23 @@ def beliefs(request: dict[str, Any]) -> dict[str, Any]:
     top = whole(request, "top", 1, MOST_DRAWN, 5)
     samples = whole(request, "samples", 0, MOST_DRAWN, 5)
     seed = whole(request, "seed", 0, 2**31 - 1, 0)
+    p = Predictive(z, opened.circuit)
+    drawn = p.sample(samples, torch.Generator().manual_seed(seed))  # (samples, 1, width)
     return {
         "priors": log_priors(opened, z, power),
-        **judged(opened.space, opened.circuit, z, top),
-        "samples": _samples(opened, z, samples, seed),
+        **judged(opened.space, p, top),
+        "samples": [chosen(opened.space, label) for label in drawn[:, 0]],
     }
 
 
 def logits_in(request: dict[str, Any], space: LabelSpace) -> Tensor:
-    """The logits (1, width) of slider positions: θ of each binary column, the logit of each other one."""
+    """The logits (1, width) of slider positions: θ for binary columns, logits for the others."""
     if space.width > MOST_COLUMNS:
         raise Refused(f"sliders are shown for up to {MOST_COLUMNS} columns, and these rules have {space.width}.")
     values = request.get("values")
     good = isinstance(values, list) and len(values) == space.width
     if not good or not all(isinstance(v, int | float) and math.isfinite(v) for v in values or ()):
-        raise Malformed(f"'values' must be a list of {space.width} numbers, one a column")
+        raise Malformed(f"'values' must be a list of {space.width} numbers, one per column")
     z = torch.tensor([values], dtype=torch.float64)
     binary = torch.tensor([variable.binary for variable in space.variables for _ in variable.columns])
     if bool((binary & ((z <= 0) | (z >= 1))).any()) or bool((~binary & (z.abs() > LOGITS)).any()):
@@ -82,7 +81,7 @@ def logits_in(request: dict[str, Any], space: LabelSpace) -> Tensor:
 
 
 def log_priors(opened: Opened, z: Tensor, power: float) -> list[dict[str, Any]]:
-    """log q under every prior, and what training maximises where that is something else."""
+    """log q under every prior, and what training maximises where that differs."""
     space = opened.space
     given = {"circuit": opened.circuit} if space.rules else {}
     out = []
@@ -97,39 +96,26 @@ def log_priors(opened: Opened, z: Tensor, power: float) -> list[dict[str, Any]]:
     return out
 
 
-def judged(space: LabelSpace, circuit: Circuit, z: Tensor, top: int) -> dict[str, Any]:
-    """θ, the raw label, marginals given the rules and the most probable valid labels of logits (1, width)."""
-    literals = log_literals(space, z)
-    with torch.no_grad():
-        log_valid = circuit.log_wmc(*literals)
-        marginals = circuit.marginals(*literals)[0].clamp(0, 1)
-        labels, weights = circuit.top_k(*literals, top)
+def judged(space: LabelSpace, p: Predictive | Mixture, top: int) -> dict[str, Any]:
+    """θ, the raw label, marginals given the rules and the most probable valid labels of one row."""
+    labels, log_p = p.top_k(top)
     best = [chosen(space, label) for label in labels[0]]
     return {
-        "theta": literals[0][0].exp().tolist(),
-        "marginals": marginals.tolist(),
-        "raw": raw(space, z, best[0]),
-        "valid": log_valid.exp().item(),
-        "top": [
-            {"label": label, "log_p": float(weight - log_valid)}
-            for label, weight in zip(best, weights[0])
-            if weight > -math.inf
-        ],
+        "theta": p.theta[0].tolist(),
+        "marginals": p.marginals[0].tolist(),
+        "raw": raw(p, best[0]),
+        "valid": p.log_valid.exp().item(),
+        "top": [{"label": label, "log_p": x} for label, x in zip(best, log_p[0].tolist()) if x > -math.inf],
     }
 
 
-def log_literals(space: LabelSpace, z: Tensor) -> tuple[Tensor, Tensor]:
-    """Log weights of columns being true and false, as circuits take them."""
-    blocks = Blocks(space)
-    return blocks.literals([part.log_softmax(-1) for part in blocks.logits(z)])
-
-
-def raw(space: LabelSpace, z: Tensor, tied: list[int]) -> list[int]:
-    """What the network alone would say: the index of each variable's most probable value; of equals that of `tied`."""
-    out = []
-    for variable, (start, stop), value in zip(space.variables, space.spans, tied):
-        block = torch.cat([z.new_zeros(1), z[0, start:stop]]) if variable.binary else z[0, start:stop]
-        out.append(value if block.max() - block[value] < TIED else int(block.argmax()))
+def raw(p: Predictive | Mixture, tied: list[int]) -> list[int]:
+    """What the network alone would say: the index of each variable's most probable value; if tied, that of `tied`."""
+    out, blocks = list(tied), p.family.blocks
+    for group, values in zip(blocks.groups, blocks.of_values(p.theta)):
+        for variable, theta in zip(group.variables, values[0]):
+            if theta[tied[variable]] < theta.max() * (1 - TIED):
+                out[variable] = int(theta.argmax())
     return out
 
 
@@ -141,13 +127,6 @@ def chosen(space: LabelSpace, label: Tensor) -> list[int]:
     ]
 
 
-def _samples(opened: Opened, z: Tensor, n: int, seed: int) -> list[list[int]]:
-    drawn = opened.circuit.sample(
-        *log_literals(opened.space, z), n, torch.Generator().manual_seed(seed)
-    )  # (n, 1, width)
-    return [chosen(opened.space, label) for label in drawn[:, 0]]
-
-
 def finite(x: float) -> float | None:
-    """A number as JSON has it: None stands for −inf."""
+    """A number for JSON: None stands for −inf."""
     return x if math.isfinite(x) else None

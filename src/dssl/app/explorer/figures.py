@@ -86,7 +86,7 @@ def gaussians(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "s": distance**2 / variance,
         "x": x.tolist(),
-        "joint": log_joint.exp().T.tolist(),  # p(x, y=k), a list a class
+        "joint": log_joint.exp().T.tolist(),  # p(x, y=k), one list per class
         "posterior": log_joint.softmax(-1)[:, 1].tolist(),
         "bins": bars.T.tolist(),  # p(θ, y=k), means over equal bins
         "theta": theta.tolist(),

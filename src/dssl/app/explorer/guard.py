@@ -2,12 +2,15 @@
 
 A page in a browser can send requests to any port of its reader's machine. So requests must name this server as their
 host (a foreign name that resolves to 127.0.0.1 does not), calls must come from its own page, and bodies are short.
+Other users of the machine can connect too. So every address begins with a random token that only the terminal told; it
+stands in the path because a cookie would be sent to every other port of the machine as well.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,10 +34,13 @@ HEADERS = {
 
 
 class Guard:
-    """Refuses foreign hosts and origins and large bodies, and adds the headers that keep the page to itself."""
+    """Refuses addresses without the token, foreign hosts and origins and large bodies.
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        self.app = app
+    It takes the token out of the path, and adds the headers that keep the page to itself.
+    """
+
+    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
+        self.app, self.root = app, f"/{token}"
         self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         if port == 80:
             self.hosts |= {"127.0.0.1", "localhost"}
@@ -48,10 +54,13 @@ class Guard:
             return  # no websockets here
         send = _with_headers(send)
         fault = self._fault(scope)
+        if fault is None and scope["path"] == self.root:  # addresses in the page are relative to the slash
+            await _refuse(send, 307, "this page's address ends with a slash.", (b"location", f"{self.root}/".encode()))
+            return
         if fault is None:
             body = await _body(scope, receive)
             if isinstance(body, bytes):
-                await self.app(scope, _whole(body, receive), send)
+                await self.app(self._inside(scope), _whole(body, receive), send)
                 return
             fault = body
         await _refuse(send, *fault)
@@ -60,7 +69,9 @@ class Guard:
         given = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
         if len(given) != 1 or given[0] not in self.hosts:
             return 403, "this server answers on its own address only: 127.0.0.1 or localhost, with its port."
-        if not scope["path"].startswith("/api/"):
+        if not self._has_token(scope["path"]):
+            return 403, "this page has an address of its own, with a token: open the one that the terminal printed."
+        if not self._inside(scope)["path"].startswith("/api/"):
             return None
         headers = {name: value.decode("latin-1").lower() for name, value in scope["headers"]}
         if headers.get(b"origin", "") not in {"", *self.origins}:
@@ -68,6 +79,16 @@ class Guard:
         if headers.get(b"sec-fetch-site", "none") not in ("same-origin", "none"):
             return 403, "calls from other sites are refused."
         return None
+
+    def _has_token(self, path: str) -> bool:
+        """Compared in the same time whatever the path is, so that the token cannot be guessed letter by letter."""
+        first = f"{path}/"[: len(self.root) + 1].encode("utf-8", "surrogateescape")
+        return secrets.compare_digest(first, f"{self.root}/".encode())
+
+    def _inside(self, scope: Scope) -> Scope:
+        """The request as the application sees it: without the token."""
+        path = scope["path"][len(self.root) :] or "/"
+        return {**scope, "path": path, "raw_path": path.encode("utf-8", "surrogateescape")}
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | tuple[int, str]:
@@ -116,8 +137,10 @@ def _with_headers(send: Send) -> Send:
     return guarded
 
 
-async def _refuse(send: Send, status: int, message: str) -> None:
+async def _refuse(send: Send, status: int, message: str, *more: tuple[bytes, bytes]) -> None:
     body = json.dumps({"message": message}).encode()
     headers: list[Any] = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
+    await send(
+        {"type": "http.response.start", "status": status, "headers": [*headers, *more, (b"connection", b"close")]}
+    )
     await send({"type": "http.response.body", "body": body})

@@ -17,7 +17,7 @@ _TRIES = 3  # to start a worker, one after another
 
 
 class Busy(Exception):
-    """No worker came free in time, or too many requests wait already."""
+    """No worker became free in time, or too many requests are waiting already."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class _Job:
 class Pool:
     """Workers that answer `ask(name, request)`.
 
-    `command` starts a worker (see `worker`), `workers` of them run, `waiting` requests may stand in the queue. A
+    `command` starts a worker (see `worker`), `workers` of them run, up to `waiting` requests may queue. A
     request waits up to `patience` seconds for its answer; work on it is ended after `budget` seconds, and a new
     worker takes the place of the one that was ended.
     """
@@ -66,6 +66,12 @@ class Pool:
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
 
+    async def renew(self, command: Sequence[str]) -> None:
+        """Let other workers, started by this command, take the place of all of them."""
+        await self.__aexit__()
+        self.command, self.failure = tuple(command), ""
+        await self.__aenter__()
+
     async def ask(self, name: str, request: Any) -> tuple[int, dict[str, Any]]:
         """The status and body of an answer; `Busy` if it cannot be had in time."""
         if self.failure:
@@ -79,7 +85,7 @@ class Pool:
             async with asyncio.timeout(self.patience):
                 return await job.answer
         except TimeoutError:
-            raise Busy("no worker came free in time; ask again in a moment.") from None
+            raise Busy("no worker became free in time; ask again in a moment.") from None
 
     async def _slot(self, wait_for: asyncio.Event | None, started: asyncio.Event) -> None:
         """Keep one worker running. Others wait for the first, which fills the caches that all of them read."""
@@ -114,7 +120,7 @@ class Pool:
         try:
             while True:
                 job = await self._jobs.get()
-                if job.answer.done():  # nobody waits for it any more
+                if job.answer.done():  # nobody is waiting for it any more
                     continue
                 try:
                     async with asyncio.timeout(self.budget):
@@ -125,7 +131,7 @@ class Pool:
                     )
                     return
                 except asyncio.CancelledError:
-                    job.answer.cancel()
+                    job.settle(503, {"message": "the workers of this server are being replaced; ask again."})
                     raise
                 if said is None:
                     job.settle(
@@ -138,7 +144,7 @@ class Pool:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill a process; one that is ending by itself first has a moment, so that asyncio hears of its end, not `kill`."""
+    """Kill a process; one that is ending by itself gets a moment first, so that asyncio sees its own end."""
     assert process.stdout is not None
     if process.stdout.at_eof():
         with contextlib.suppress(TimeoutError):

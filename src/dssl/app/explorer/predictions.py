@@ -1,9 +1,8 @@
-"""A run opened in the explorer: what it is, and single predictions with why the rules changed them."""
+"""A run opened in the explorer: what it is, and single predictions with the reasons why the rules changed them."""
 
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dssl.app.summary import Summary
-    from dssl.app.tables import Table
     from dssl.app.trained import Trained
+    from dssl.data.tables import Table
 
 MOST_INPUTS = 100  # columns with a field of their own
 MOST_SHOWN = 100  # variables of a prediction, where there are too many columns to show all
 MOST_ROW = 10_000_000
-MOST_UNSURE = 10  # rows that are offered
+MOST_TYPED = 20_000  # characters of a field: a column may hold texts
+MOST_UNSURE = 10  # rows that are suggested
 TOP = 5  # most probable labels
 
 
@@ -45,12 +45,12 @@ class Run:
 
         try:
             summary = Summary.load(folder / SUMMARY)
-        except DataError:  # a model can be asked without one
+        except (DataError, FileNotFoundError):  # a model works without one
             summary = None
         return cls(folder, Trained.open(folder), _data(folder), summary)
 
-    def answers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        """The calls that a run answers."""
+    def handlers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+        """The calls that a run answers, by name."""
         return {"run": self.described, "prediction": self.prediction}
 
     # ---- what it is ----
@@ -81,8 +81,8 @@ class Run:
             {
                 "name": column.name,
                 "kind": column.kind,
-                "values": list(column.values),
-                "usual": f"{column.fill:.4g}" if isinstance(column.fill, float) else column.fill or "",
+                "values": list(column.values) if column.kind == "categorical" else [],
+                "usual": column.example,
             }
             for column in used
         ]
@@ -91,30 +91,29 @@ class Run:
 
     def prediction(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the model says of a row of its data, or of values that were typed in."""
-        from dssl.app.preprocessing import Findings
+        from dssl.data.transformer import Notes
 
-        table = self._row(request) if "row" in request else self._typed(request)
-        findings = Findings()
-        x = self.trained.preprocessing(table, findings)
+        table = self.row(request) if "row" in request else self._typed(request)
+        notes = Notes()
+        x = self.trained.preprocessing(table, notes)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that the features have no names here
+            warnings.simplefilter("ignore")  # that features have no names here
             z = self.trained.model._logits(x).double()
         return {
             "cells": {} if self.trained.preprocessing.image is not None else _cells(table),
             "place": table.place(0),
-            "notes": findings.sentences(),
+            "notes": notes.sentences(),
             **self._explained(z),
         }
 
     def _explained(self, z: Tensor) -> dict[str, Any]:
-        from dssl.app.explorer.beliefs import judged, log_literals
+        from dssl.app.explorer.beliefs import judged
         from dssl.app.explorer.reasons import broken, reasons
 
-        space = self.trained.model.space_
-        circuit = space.compile()
-        out = judged(space, circuit, z, TOP)
+        space, p = self.trained.model.space_, self.trained.model.decoder_.predictive(z)
+        out = judged(space, p, TOP)
         raw, final = out["raw"], out["top"][0]["label"]
-        found = reasons(space, circuit, log_literals(space, z), raw, final)
+        found = reasons(space, p, raw, final)
         return {
             **out,
             "final": final,
@@ -125,46 +124,39 @@ class Run:
 
     # ---- rows ----
 
-    def _row(self, request: dict[str, Any]) -> Table:
+    def row(self, request: dict[str, Any]) -> Table:
         """One row of the data, by its number: the line of the file, where it has lines."""
-        row = request["row"]
+        row = request.get("row")
         if isinstance(row, bool) or not isinstance(row, int) or not 0 <= row <= MOST_ROW:
             raise Malformed(f"'row' must be a whole number, not {str(row)[:40]}")
         if self.data is None:
             raise DataError("the data of this run was not found\nType values in instead.")
         first, last = None, 0
-        for part in self.trained.parts(self.data):
-            first, last = part.first if first is None else first, part.first + len(part) - 1
-            if part.first <= row <= last:
-                at = row - part.first
-                images = None if part.images is None else part.images[at : at + 1]
-                return type(part)(part.path, part.format, part.frame[at : at + 1], images, part.labels, row)
+        for chunk in self.trained.chunks(self.data):
+            first, last = chunk.first if first is None else first, chunk.first + len(chunk) - 1
+            if chunk.first <= row <= last:
+                return chunk.slice(row - chunk.first, row - chunk.first + 1)
         raise DataError(f"'{self.data.name}' has no row {row}\nIts rows have the numbers {first} to {last}.")
 
     def _typed(self, request: dict[str, Any]) -> Table:
         """A row of typed texts; what is left out or empty is not known."""
         import polars as pl
 
-        from dssl.app.tables import Table
+        from dssl.data.tables import Table
 
         given, inputs = request.get("values"), self._inputs()
         if not isinstance(given, dict) or not inputs:
             raise Malformed('give a row number, or "values": an object of texts by column')
-        if any(not isinstance(text, str) or len(text) > 1000 for text in given.values()):
-            raise Malformed("'values' are texts of up to 1,000 characters")
+        if any(not isinstance(text, str) or len(text) > MOST_TYPED for text in given.values()):
+            raise Malformed(f"'values' are texts of up to {MOST_TYPED:,} characters")
         columns = {column["name"]: [given.get(column["name"]) or None] for column in inputs}
         frame = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
         return Table(Path("typed in"), "values", frame)
 
 
 def _unsure(summary: Summary) -> list[dict[str, Any]]:
-    """Rows worth a look, as far as their names tell where they are in the data."""
-    out = []
-    for row in summary.uncertain:
-        place = re.fullmatch(r"(?:line|row) (\d+)", row.name or "")
-        if place is not None:
-            out.append({"row": int(place[1]), "label": row.label})
-    return out[:MOST_UNSURE]
+    """Rows of the data worth a look; those of a separate file of unlabelled rows have the number 0."""
+    return [{"row": row.row, "label": row.label} for row in summary.uncertain if row.row > 0][:MOST_UNSURE]
 
 
 def _data(folder: Path) -> Path | None:
@@ -185,7 +177,7 @@ def _cells(table: Table) -> dict[str, str]:
 
 
 def _shown(width: int, raw: list[int], final: list[int]) -> list[int]:
-    """The variables that the page lists: all, or of very many those that changed and those that are not 0."""
+    """The variables that the page lists: all, or of very many, those that changed and those that are not 0."""
     if width <= MOST_COLUMNS:
         return list(range(len(raw)))
     changed = [i for i, (a, b) in enumerate(zip(raw, final)) if a != b]

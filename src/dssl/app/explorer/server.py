@@ -1,11 +1,11 @@
-"""Server: addresses, answers that were given before, and starting it all on a port of this machine."""
+"""Server: addresses, a cache of answers, and starting it all on a port of this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import socket
-import sys
 import webbrowser
 from collections import OrderedDict
 from collections.abc import AsyncIterator
@@ -22,27 +22,33 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from dssl.app.explorer.background import Background, worker_command
 from dssl.app.explorer.guard import Guard
 from dssl.app.explorer.pool import Busy, Pool
-from dssl.app.runs import REPORT, model_folder
+from dssl.app.explorer.screens import Screens
+from dssl.app.runs import REPORT, SUMMARY, model_folder
 from dssl.errors import DataError
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _KEPT = 16 << 20  # bytes of answers
 _CONNECTIONS = 1000
+_TOKEN = 18  # random bytes
+_DATA = (".csv", ".tsv", ".parquet", ".npz", ".arff", ".gz", ".jsonl", ".xlsx")
 _LONGEST_RULES = 20_000  # characters of a file of rules that the page opens with
 CALLS = ("rules", "diagnosis", "beliefs", "triangle", "gaussians")
-RUN_CALLS = ("run", "prediction")
+RUN_CALLS = ("run", "prediction", "suppose")
+# Calls of a run that change what is there, or tell what is there now
+FRESH_CALLS = ("next", "answer", "undo", "effects", "proposals", "keep", "refit", "progress")
 
 # A report has its own, stricter policy within it. In its frame it has no origin, so it cannot call this server.
 REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; sandbox allow-scripts; frame-ancestors 'self'"
+    "form-action 'none'; sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
 )
 
 
 class Asked(Protocol):
-    """What answers calls: a `Pool`, or anything that gives status and body."""
+    """What answers calls: a `Pool`, or anything that returns status and body."""
 
     ready: int
     failure: str
@@ -50,7 +56,7 @@ class Asked(Protocol):
     async def ask(self, name: str, request: Any) -> tuple[int, dict[str, Any]]: ...
 
 
-class Answers:
+class AnswerCache:
     """Answers by call and body: equal requests are worked on once, and answered from memory afterwards."""
 
     def __init__(self, asked: Asked) -> None:
@@ -68,13 +74,23 @@ class Answers:
             self._under_way[key] = asyncio.create_task(self._ask(key, request))
         return await asyncio.shield(self._under_way[key])
 
+    def forget(self) -> None:
+        """Drop all answers: those who give them know something else now."""
+        self._kept.clear()
+        self._size = 0
+
+    async def fresh(self, name: str, request: Any) -> tuple[int, bytes]:
+        """An answer that is never taken from memory, nor kept there."""
+        status, answer = await self.asked.ask(name, request)
+        return status, json.dumps(answer).encode()
+
     async def _ask(self, key: tuple[str, bytes], request: Any) -> tuple[int, bytes]:
         try:
             status, answer = await self.asked.ask(key[0], request)
         finally:
             del self._under_way[key]
         body = json.dumps(answer).encode()
-        if status == 200 and "refused" not in answer:  # a refusal may be due to the moment
+        if status == 200 and "refused" not in answer:  # a refusal may be temporary
             self._kept[key] = body
             self._size += len(key[1]) + len(body)
             while self._size > _KEPT:
@@ -86,24 +102,52 @@ class Answers:
 # ---- the application ----
 
 
-def application(pool: Pool | Asked, port: int, *, text: str | None = None, run: Path | None = None) -> ASGIApp:
-    """The page as an ASGI application that answers at 127.0.0.1 and this port."""
-    answers = Answers(pool)
+def application(
+    pool: Pool | Asked,
+    port: int,
+    token: str,
+    *,
+    text: str | None = None,
+    run: Path | None = None,
+    tab: str = "run",
+) -> ASGIApp:
+    """The page as an ASGI application that answers at 127.0.0.1 and this port, below the path `/token`."""
+    page = _Page(pool, text, run, tab)
+    routes = [
+        *(Route(address, _file(content, kind)) for address, content, kind in _static()),
+        Route("/api/state", page.state),
+        Route("/api/{name}", page.call, methods=["POST"]),
+        Route("/run/report", page.report),
+    ]
+    handlers: Any = {HTTPException: _refusal, Exception: _failure}
+    return Guard(Starlette(routes=routes, lifespan=page.lifespan, exception_handlers=handlers), port, token)
+
+
+class _Page:
+    """What the page asks, and what it is told."""
+
+    def __init__(self, pool: Pool | Asked, text: str | None, run: Path | None, tab: str) -> None:
+        self.pool, self.text, self.run, self.tab = pool, text, run, tab
+        self.answers, self.screens, self.choosing = AnswerCache(pool), Screens(), asyncio.Lock()
+        self.kept: list[Any] = []  # files of rules that this page wrote
+        self.opened = Background(run, pool.renew if isinstance(pool, Pool) else None)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        if isinstance(pool, Pool):
-            async with pool:
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        if isinstance(self.pool, Pool):
+            async with self.pool, self.opened:
                 yield
         else:
             yield
 
-    async def state(_: Request) -> Response:
-        return JSONResponse({"ready": pool.ready > 0, "failure": pool.failure, "run": run is not None, "text": text})
+    async def state(self, _: Request) -> Response:
+        ready, failure = self.pool.ready > 0, self.pool.failure
+        said = {"ready": ready, "failure": failure, "run": self.run is not None, "text": self.text, "tab": self.tab}
+        return JSONResponse(said)
 
-    async def call(request: Request) -> Response:
+    async def call(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in CALLS and (run is None or name not in RUN_CALLS):
+        if name not in CALLS and (self.run is None or name not in (*RUN_CALLS, *FRESH_CALLS)):
             raise HTTPException(404, f"there is no call '{name[:40]}'.")
         if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
             raise HTTPException(415, "calls are JSON: send content-type application/json.")
@@ -112,26 +156,50 @@ def application(pool: Pool | Asked, port: int, *, text: str | None = None, run: 
         except (ValueError, RecursionError):
             raise HTTPException(400, "the body is not JSON that this server can read.") from None
         try:
-            status, body = await answers(name, asked)
+            status, body = await self._answer(name, asked)
         except Busy as busy:
             raise HTTPException(503, str(busy), headers={"retry-after": "2"}) from None
         return Response(body, status, media_type="application/json")
 
-    async def report(_: Request) -> Response:
-        page = run / REPORT if run is not None else None
+    async def _answer(self, name: str, asked: Any) -> tuple[int, bytes]:
+        if name in ("refit", "progress"):
+            told = await (self.opened.begin(self._rules_of(asked)) if name == "refit" else self.opened.progress())
+            if told.pop("renewed", False):
+                self.answers.forget()
+            return 200, json.dumps(told).encode()
+        if name == "next":
+            return await self._next_row(asked)
+        if name not in FRESH_CALLS:
+            return await self.answers(name, asked)
+        status, body = await self.answers.fresh(name, asked)
+        if name == "keep":
+            self.kept.append(json.loads(body).get("kept"))
+        return status, body
+
+    def _rules_of(self, asked: Any) -> Path | None:
+        """The file of rules that a refit is asked to use: one that this page wrote beside the data."""
+        given = asked.get("rules") if isinstance(asked, dict) else None
+        if given is not None and given not in self.kept:
+            raise HTTPException(400, "a refit takes rules that this page has kept in a file.")
+        return None if given is None else Path(given)
+
+    async def _next_row(self, asked: Any) -> tuple[int, bytes]:
+        """The next row to label, which is then on one page only."""
+        page = str(asked.get("page", ""))[:80] if isinstance(asked, dict) else ""
+        async with self.choosing:
+            told = {**asked, "taken": self.screens.taken(page)} if isinstance(asked, dict) else asked
+            status, body = await self.answers.fresh("next", told)
+            row = json.loads(body).get("row")
+            if isinstance(row, int):
+                self.screens.show(page, row)
+        return status, body
+
+    async def report(self, _: Request) -> Response:
+        page = self.opened.run / REPORT if self.opened.run is not None else None
         if page is None or not page.is_file():
             raise HTTPException(404, "this run has no report.html.")
         html = await asyncio.to_thread(page.read_text, encoding="utf-8")
         return HTMLResponse(html, headers={"content-security-policy": REPORT_POLICY})
-
-    routes = [
-        *(Route(address, _file(content, kind)) for address, content, kind in _static()),
-        Route("/api/state", state),
-        Route("/api/{name}", call, methods=["POST"]),
-        Route("/run/report", report),
-    ]
-    handlers: Any = {HTTPException: _refusal, Exception: _failure}
-    return Guard(Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers), port)
 
 
 def _static() -> list[tuple[str, bytes, str]]:
@@ -164,13 +232,14 @@ async def _failure(_: Request, error: Exception) -> Response:
 # ---- running ----
 
 
-def run(path: Path | None, port: int, open_browser: bool) -> None:
+def run(path: Path | None, port: int, open_browser: bool, tab: str = "run") -> None:
     """Serve until interrupted."""
     text, folder = opened(path)
-    command = [sys.executable, "-m", "dssl.app.explorer.worker", *([str(folder)] if folder is not None else [])]
+    command = worker_command(folder)
     listener = bound(port)
     port = listener.getsockname()[1]
-    address = f"http://127.0.0.1:{port}/"
+    token = secrets.token_urlsafe(_TOKEN)
+    address = f"http://127.0.0.1:{port}/{token}/"
 
     class Announced(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -180,7 +249,7 @@ def run(path: Path | None, port: int, open_browser: bool) -> None:
                 webbrowser.open(address)
 
     async def main() -> None:
-        app = application(Pool(command), port, text=text, run=folder)
+        app = application(Pool(command), port, token, text=text, run=folder, tab=tab)
         settings = uvicorn.Config(app, log_level="warning", limit_concurrency=_CONNECTIONS, server_header=False)
         await Announced(settings).serve([listener])
 
@@ -193,7 +262,7 @@ def run(path: Path | None, port: int, open_browser: bool) -> None:
 
 
 def bound(port: int) -> socket.socket:
-    """A socket on 127.0.0.1, and on nothing else."""
+    """A socket on 127.0.0.1 only."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -201,7 +270,7 @@ def bound(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         raise DataError(
-            f"port {port} of 127.0.0.1 cannot be had: {error}\nChoose another with --port; 0 is any that is free."
+            f"port {port} of 127.0.0.1 cannot be used: {error}\nChoose another with --port; 0 picks a free one."
         ) from None
     return listener
 
@@ -213,7 +282,13 @@ def opened(path: Path | None) -> tuple[str | None, Path | None]:
     if not path.exists():
         raise DataError(f"there is no '{path}'\nGive a file of rules, or the folder of a run.")
     if path.is_dir():
-        return None, checked(path)
+        folder = checked(path)
+        return rules_text(folder), folder
+    if path.suffix.lower() in _DATA:
+        raise DataError(
+            f"'{path}' is data, and the explorer opens rules or a run\n"
+            f"Fit a model first: dssl fit {path} --label COLUMN --out run. Then: dssl explore run."
+        )
     from dssl.logic.sources import read_text
 
     text = read_text(path)
@@ -223,6 +298,15 @@ def opened(path: Path | None) -> tuple[str | None, Path | None]:
             "Use dssl rules check for it."
         )
     return text, None
+
+
+def rules_text(run: Path) -> str | None:
+    """The variables and rules of a run as text, if they are short enough for the page."""
+    try:
+        text = json.loads((run / SUMMARY).read_text(encoding="utf-8"))["space"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return text if isinstance(text, str) and len(text) <= _LONGEST_RULES else None
 
 
 def checked(folder: Path) -> Path:

@@ -9,14 +9,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dssl.circuits.circuit import Circuit
-from dssl.circuits.compiler import BudgetError
-from dssl.errors import RuleError
-from dssl.logic.language import Rule, parse
-from dssl.logic.normalisation import normalise
-from dssl.logic.solver import Solver
+from dssl.errors import BudgetError, RuleError
+from dssl.logic.language.parser import Rule, parse
+from dssl.logic.language.tokens import Source, statements
+from dssl.logic.language.variables import Variable
+from dssl.logic.reasoning.normalisation import normalise
+from dssl.logic.reasoning.solver import Solver
 from dssl.logic.space import LabelSpace
-from dssl.logic.tokens import Source, statements
-from dssl.logic.variables import Variable
 
 MOST_TEXT = 20_000  # characters
 MOST_COLUMNS = 600
@@ -29,11 +28,11 @@ KEPT = 16  # compiled texts a worker remembers
 
 
 class Refused(Exception):
-    """The page does not do this much; the message says what would be less."""
+    """The page does not do work of this size; the message says what to do instead."""
 
 
 class Malformed(ValueError):
-    """The request is not of the form that the page sends."""
+    """The request does not have the form that the page sends."""
 
 
 class Opened(NamedTuple):
@@ -192,6 +191,6 @@ def _conflict(variables: tuple[Variable, ...], rules: tuple[Rule, ...]) -> list[
         return []
     try:
         found = Solver(normalise(variables, rules)).conflict()
-    except RuleError:  # a rule is too large for the solver, which is what was wrong
+    except BudgetError:  # a rule is too large for the solver
         return []
     return [rules[i] for i in found or ()]

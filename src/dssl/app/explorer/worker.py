@@ -1,6 +1,6 @@
 """Worker: a process that answers one request after another. In: a line of JSON. Out: a line of JSON.
 
-It is a process of its own so that whoever started it can end work that takes too long, whatever it is doing.
+It is a separate process so that work that takes too long can be ended, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dssl.app.explorer import beliefs, figures, spaces
-from dssl.errors import DataError, RuleError
+from dssl.errors import BudgetError, DataError, RuleError, WriteError
 
 SPARE = 3 << 30  # bytes that answers may take beyond what the process has when it is ready
-LONGEST_S = 30  # after which the process ends itself: whoever should have ended it may be gone
+LONGEST_S = 30  # after which the process ends itself: its parent may be gone
 
-Answer = Callable[[dict[str, Any]], dict[str, Any]]
+Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
-ANSWERS: dict[str, Answer] = {
+HANDLERS: dict[str, Handler] = {
     "rules": spaces.rules,
     "diagnosis": spaces.diagnosis,
     "beliefs": beliefs.beliefs,
@@ -30,20 +30,22 @@ ANSWERS: dict[str, Answer] = {
 }
 
 
-def answered(answers: dict[str, Answer], name: str, request: Any) -> tuple[int, dict[str, Any]]:
-    """The status and body of an answer: 200, also where it says "too large" or what is wrong with what was typed.
+def answered(handlers: dict[str, Handler], name: str, request: Any) -> tuple[int, dict[str, Any]]:
+    """The status and body of an answer: 200, also if it says "too large" or what is wrong with the input.
 
     400 is for requests that the page does not send.
     """
     if not isinstance(request, dict):
         return 400, {"message": "the request must be a JSON object."}
     try:
-        return 200, answers[name](request)
+        return 200, handlers[name](request)
     except spaces.Refused as refusal:
         return 200, {"refused": str(refusal)}
+    except BudgetError as error:
+        return 200, {"refused": f"too large for this page: {error}"}
     except MemoryError:
         return 200, {"refused": "too large for this page: it needs more memory than this page may take."}
-    except DataError as error:
+    except (DataError, WriteError) as error:
         return 200, {"message": str(error)}
     except spaces.Malformed as error:
         return 400, {"message": str(error)}
@@ -67,12 +69,16 @@ def main(run: str | None) -> None:
     import torch
 
     torch.set_num_threads(1)
-    answers = dict(ANSWERS)
+    handlers = dict(HANDLERS)
     if run is not None:
+        from dssl.app.explorer.desk import Desk
+        from dssl.app.explorer.effects import Effects
         from dssl.app.explorer.predictions import Run
 
         try:
-            answers |= Run.open(Path(run)).answers()
+            opened = Run.open(Path(run))
+            desk = Desk(opened)
+            handlers |= opened.handlers() | desk.handlers() | Effects(desk).handlers()
         except (DataError, RuleError, OSError) as error:
             print(f"error: {error}", file=sys.stderr, flush=True)
             _say(out, {"failed": str(error)})
@@ -83,7 +89,7 @@ def main(run: str | None) -> None:
     for line in sys.stdin:
         name, request = json.loads(line)
         _alarm(LONGEST_S)
-        status, answer = answered(answers, name, request)
+        status, answer = answered(handlers, name, request)
         _alarm(0)
         _say(out, {"status": status, "answer": answer})
 
@@ -94,7 +100,7 @@ def _say(out: TextIO, what: dict[str, Any]) -> None:
 
 
 def _alarm(seconds: int) -> None:
-    """On POSIX: have the system end the process after so many seconds, whatever it is doing; 0 calls that off."""
+    """On POSIX: have the system end the process after this many seconds, whatever it is doing; 0 cancels that."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
 

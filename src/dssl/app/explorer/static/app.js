@@ -9,8 +9,10 @@ import * as beliefs from "./beliefs.js";
 import * as triangle from "./triangle.js";
 import * as gaussians from "./gaussians.js";
 import * as run from "./run.js";
+import * as label from "./label.js";
+import * as refit from "./refit.js";
 
-const VIEWS = { rules: null, beliefs: null, triangle, gaussians, run };
+const VIEWS = { rules: null, beliefs: null, triangle, gaussians, label, run };
 const tab = (name) => byId(`tab-${name}`);
 const open = () => Object.keys(VIEWS).filter((name) => !tab(name).hidden);
 
@@ -50,10 +52,11 @@ function begin(server) {
     state.text = server.text ?? Object.values(EXAMPLES)[0];
     if (server.text === null) state.values = { legs: 0.9, fins: 0.8, wings: 0.3 };
   }
-  tab("run").hidden = !server.run;
-  if (server.run && !location.hash) state.tab = "run";
+  tab("run").hidden = tab("label").hidden = !server.run;
+  if (server.run && !location.hash) state.tab = server.tab;
   rules.onSpace(beliefs.follow);
-  for (const view of [rules, beliefs, triangle, gaussians, run]) view.start();
+  if (server.run) rules.ofRun(server.text);
+  for (const view of [rules, beliefs, triangle, gaussians, label, refit, run]) view.start();
   tabs();
   choose(state.tab);
   rules.ask();

@@ -15,7 +15,7 @@ export function tell(text, kind = "") {
 export async function ready() {
   for (;;) {
     try {
-      const state = await (await fetch("/api/state")).json();
+      const state = await (await fetch("api/state")).json();
       if (state.failure) {
         tell(state.failure, "bad");
         return state;
@@ -32,12 +32,12 @@ export async function ready() {
   }
 }
 
-async function post(name, request) {
+export async function post(name, request) {
   for (let turn = 1; ; turn++) {
     const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(request) };
     let response;
     try {
-      response = await fetch(`/api/${name}`, options);
+      response = await fetch(`api/${name}`, options);
     } catch {
       tell("the server does not answer: start dssl explore again", "bad");
       return { message: "The server does not answer." };

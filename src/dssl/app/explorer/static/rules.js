@@ -1,7 +1,7 @@
 // The editor of rules: errors at their place, valid labels, warnings, and the circuit.
 
 import { byId, el, grouped, picture, show } from "./dom.js";
-import { caller, quietly } from "./calls.js";
+import { caller, post, quietly } from "./calls.js";
 import { EXAMPLES } from "./examples.js";
 import { keep, state } from "./state.js";
 
@@ -13,9 +13,25 @@ let lines = new Map(); // line → how it is marked
 
 export const onSpace = (action) => followers.push(action);
 
+const kept = []; // what to do when rules were kept in a file
+let told = null; // the rules of the run, if there is one
+
+export const onKept = (action) => kept.push(action);
+
+// The rules of a run: what a change would do to it, what its labels suggest, and a refit with other rules.
+export function ofRun(text) {
+  if (text === null) return;
+  told = text;
+  byId("of-run").hidden = false;
+  byId("run-text").addEventListener("click", () => write(told));
+  byId("propose").addEventListener("click", propose);
+  byId("keep").addEventListener("click", keepRules);
+}
+
 const current = (sent) => sent.text === state.text;
 const askRules = caller("rules", answer, current);
 const askDiagnosis = caller("diagnosis", warn, current);
+const askEffects = caller("effects", affect, current);
 const typed = quietly(() => askRules({ text: state.text }), 180);
 
 export function start() {
@@ -79,9 +95,49 @@ function answer(said) {
   byId("share").textContent = space ? `of ${grouped(said.all)} labels that the variables allow` : "";
   labels(space);
   circuit(space?.circuit);
+  if (space && told !== null) askEffects({ text: state.text });
   if (space) askDiagnosis({ text: state.text });
   else show(byId("findings"), NOTHING());
   followers.forEach((action) => action(space));
+}
+
+function affect(said) {
+  const quiet = (text) => show(byId("effects"), el("p", { class: "quiet" }, text));
+  if (said.message || said.refused) return quiet(said.message ?? said.refused);
+  byId("keep").disabled = said.other !== undefined || said.broken > 0;
+  if (said.other) return quiet(`These rules are not about the run: ${said.other}.`);
+  const rows = `of ${said.rows.toLocaleString("en")} rows`;
+  const side = said.labelled ? ` On ${said.labelled} of them the label is known: ${said.better} would become right, ` +
+    `${said.worse} wrong.` : "";
+  const list = (items, line) => (items.length ? el("details", {}, el("summary", {}, "Rows"),
+    el("ul", { class: "rules" }, items.map((each) => el("li", {}, el("b", {}, `${each.row} `), line(each))))) : null);
+  const fine = el("p", { class: "quiet" }, "No label breaks these rules.");
+  return show(byId("effects"),
+    said.broken ? el("div", { class: "note bad" }, el("p", {}, `${said.broken} label${said.broken === 1 ? " breaks" : "s break"} these rules, ${rows}.`),
+      list(said.broken_rows, (each) => each.rules.join("; "))) : fine,
+    el("p", {}, `${said.changed} predictions ${rows} would change at once.${side}`),
+    list(said.changed_rows, (each) => `${each.before} → ${each.after}` +
+      (each.better === null ? "" : each.better ? " (right)" : " (wrong)")));
+}
+
+async function propose() {
+  const said = await post("proposals", { text: state.text });
+  const none = said.message ?? said.refused ?? said.other ?? "The labels suggest no further rule.";
+  const add = (rule) => el("button", { type: "button", class: "small", "aria-label": `Add ${rule.text}`,
+    click: (event) => {
+      event.target.closest("li").remove();
+      write(`${state.text.trimEnd()}\n${rule.text}\n`);
+    } }, "add");
+  show(byId("proposals"), said.rules?.length ? el("ul", { class: "rules" }, said.rules.map((rule) => el("li", {},
+    add(rule), el("code", {}, ` ${rule.text} `), el("span", { class: "quiet block small" }, rule.figures))))
+    : el("p", { class: "quiet" }, none));
+}
+
+async function keepRules() {
+  const said = await post("keep", { text: state.text, sure: true });
+  if (!said.kept) return show(byId("proposals"), el("p", { class: "note bad" }, said.message ?? said.refused));
+  show(byId("proposals"), el("p", { class: "note" }, `Kept as ${said.name}. The Label tab shows the refit.`));
+  return kept.forEach((action) => action(said.kept));
 }
 
 function problem(said) {

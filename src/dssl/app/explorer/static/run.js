@@ -1,9 +1,10 @@
-// A run: its report, and single predictions with why the rules changed them.
+// A run: its report, and single predictions with the reasons why the rules changed them.
 
 import { byId, chance, el, number, show } from "./dom.js";
 import { caller } from "./calls.js";
 import { chips, told } from "./beliefs.js";
 import { ruleList } from "./rules.js";
+import * as suppositions from "./suppositions.js";
 import { keep, state } from "./state.js";
 
 let run = null;
@@ -17,6 +18,7 @@ const describe = caller("run", (said) => {
 const predict = caller("prediction", verdict);
 
 export function start() {
+  suppositions.start();
   byId("show-row").addEventListener("click", pickRow);
   byId("row").addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
@@ -30,6 +32,9 @@ export function start() {
 }
 
 export const send = () => run || describe({});
+
+// The run is another now.
+export const renew = () => { run = null; };
 
 function pickRow() {
   const row = Number(byId("row").value);
@@ -51,7 +56,7 @@ function opened() {
   inputs();
   unsure();
   byId("report-card").hidden = !run.report;
-  const frame = { src: "/run/report", sandbox: "allow-scripts", title: "Report of the run", loading: "lazy" };
+  const frame = { src: "run/report", sandbox: "allow-scripts allow-downloads", title: "Report of the run", loading: "lazy" };
   if (run.report) show(byId("report"), el("iframe", frame));
   if (run.rows && state.row !== null) {
     byId("row").value = state.row;
@@ -82,11 +87,12 @@ function unsure() {
 
 // ---- what is said of a row ----
 
-function verdict(said) {
+function verdict(said, sent) {
   if (!said.final) return show(byId("verdict"), el("p", { class: "note bad" }, said.message ?? said.refused));
   for (const [name, field] of fields) {
     if (Object.hasOwn(said.cells, name)) field.value = said.cells[name];
   }
+  suppositions.about(run, sent.row ?? null, said);
   const changed = said.final.some((value, i) => value !== said.raw[i]);
   return show(byId("verdict"),
     chips(run, said.final, said.raw, said.shown),
