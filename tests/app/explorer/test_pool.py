@@ -83,6 +83,34 @@ def test_ends_of_workers_are_noticed_without_a_word(caplog: pytest.LogCaptureFix
     assert not caplog.records  # asyncio warns of processes whose end something else has seen
 
 
+@pytest.mark.parametrize("name", ["die", "flood", "echo"])
+@pytest.mark.parametrize("pause", [0.0, 0.001, 0.01, 0.05])
+def test_a_pool_that_closes_while_a_worker_ends_leaves_no_process(
+    name: str, pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[asyncio.subprocess.Process] = []
+    begin = asyncio.create_subprocess_exec
+
+    async def noted(*words: Any, **how: Any) -> asyncio.subprocess.Process:
+        begun.append(await begin(*words, **how))
+        return begun[-1]
+
+    async def slowly(process: asyncio.subprocess.Process) -> int:
+        await asyncio.sleep(0.02)  # the task is cancelled in here
+        return await wait(process)
+
+    async def ask(pool: Pool) -> None:
+        await pool.ask(name, None)
+        await asyncio.sleep(pause)
+
+    wait = asyncio.subprocess.Process.wait
+    monkeypatch.setattr(asyncio.subprocess.Process, "wait", slowly)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    using(small(workers=1), ask)
+    assert begun
+    assert all(process.returncode is not None for process in begun)
+
+
 def test_a_full_queue_is_busy_at_once() -> None:
     async def ask(pool: Pool) -> Any:
         await pool.ask("echo", 0)

@@ -144,6 +144,19 @@ class Pool:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
+    """See a process to its end, also where this task is cancelled meanwhile: asyncio holds its pipes until then."""
+    ending, cancelled = asyncio.create_task(_ending(process)), None
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    ending.result()
+
+
+async def _ending(process: asyncio.subprocess.Process) -> None:
     """Kill a process; one that is ending by itself gets a moment first, so that asyncio sees its own end."""
     assert process.stdout is not None
     if process.stdout.at_eof():
