@@ -15,7 +15,6 @@ import numpy as np
 
 from dssl.circuits.circuit import Circuit
 from dssl.circuits.compile import cache as disk
-from dssl.circuits.compile.backbone import without_idle_values
 from dssl.circuits.compile.budget import Budget, Progress
 from dssl.circuits.compile.emission import Arrays, emit
 from dssl.circuits.compile.native.chains import chained
@@ -24,6 +23,8 @@ from dssl.circuits.compile.problem import Layout, build, lay_out
 from dssl.circuits.compile.records import Ints, Problem
 from dssl.circuits.compile.search import Search
 from dssl.circuits.compile.selections import exactly_one_selections
+from dssl.circuits.compile.sharpen.backbone import without_idle_values
+from dssl.circuits.compile.sharpen.subsumption import without_subsumed
 from dssl.circuits.compile.store import ENTRIES, grown, new_store
 from dssl.circuits.compile.turns import solve
 from dssl.circuits.jit import announced
@@ -99,6 +100,7 @@ def _compile(constraints: Constraints, budget: Budget) -> Arrays:
     if native is not None:
         return native
     budget.afford(_bytes_of_lists(constraints))
+    constraints = without_subsumed(constraints)
     layout = lay_out(constraints, exactly_one_selections(constraints))
     problem = build(constraints, layout)
     if problem is None:
