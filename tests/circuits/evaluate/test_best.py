@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 import oracle
 from circuits.strategies import circuit_of, constraint_sets, literal_weights, naive_circuit, with_soft
 from dssl.circuits import queries
+from dssl.circuits.evaluate.launch import launch
+from dssl.circuits.evaluate.program import program_of
 from dssl.circuits.nodes import AND, LITERAL, OR
 
 
@@ -32,15 +35,26 @@ def test_the_heaviest_label_is_that_of_enumeration(constraints, seed):
             assert any(np.array_equal(label[i].numpy(), row[: circuit.width]) for row in rows)
 
 
-@settings(max_examples=30, deadline=None)
-@given(constraint_sets(choices=200), st.integers(0, 2**32 - 1))
-def test_it_is_the_first_of_the_two_heaviest(constraints, seed):
+def found_by(kernel: str, circuit, pos, neg, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    program = program_of(circuit)
+    weight = pos.new_empty(len(pos), k)
+    labels = torch.empty(len(pos), k, program.columns, dtype=torch.bool)
+    launch(kernel, program, pos, neg, weight, labels, number=k)
+    return labels[:, 0], weight[:, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@settings(deadline=None, max_examples=40)
+@given(constraint_sets(), st.integers(0, 1 << 20))
+def test_it_is_the_first_of_the_k_heaviest(dtype, constraints, seed):
     circuit = naive_circuit(constraints)
-    pos, neg = (torch.tensor(side)[None] for side in literal_weights(circuit, seed))
-    label, weight = queries.mpe(circuit, pos, neg)
-    labels, weights = queries.top_k(circuit, pos, neg, 2)
-    torch.testing.assert_close(weight, weights[:, 0])
-    assert label.tolist() == labels[:, 0].tolist()
+    weights = [literal_weights(circuit, seed + i, evidence=0.2) for i in range(3)]
+    pos, neg = (torch.stack([torch.as_tensor(pair[i], dtype=dtype) for pair in weights]) for i in range(2))
+    labels, weight = found_by("best", circuit, pos, neg, 1)
+    others, heavier = found_by("k_best", circuit, pos, neg, 3)
+    torch.testing.assert_close(weight, heavier)  # they add in different orders
+    possible = weight > -math.inf
+    assert torch.equal(labels[possible], others[possible])
 
 
 def test_of_equals_the_first_product_and_the_first_value_win():
