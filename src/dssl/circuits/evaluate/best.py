@@ -23,7 +23,7 @@ from dssl.circuits.evaluate.vectors import (
     store,
     where_larger,
 )
-from dssl.circuits.evaluate.wmc import LOWEST, read_weights, row_bytes, write_result
+from dssl.circuits.evaluate.wmc import LOWEST, descend, read_weights, row_bytes, write_result
 from dssl.circuits.evaluate.words import END, FIRST, HEAD, LAST, LOGGED, SLOT, TAIL
 from dssl.circuits.jit import allocating, inner
 
@@ -65,7 +65,7 @@ def weigh_best(like: Any, blocks: Any, columns: int, pos: int, neg: int, table: 
 
 
 @inner
-def best_product(like: Any, stream: Any, s: int, table: int) -> Any:
+def _product(like: Any, stream: Any, s: int, table: int) -> Any:
     """The log weight of the product that begins at word s, its last word, and the position after it."""
     lanes = lanes_of(like)
     word = stream[s]
@@ -79,19 +79,26 @@ def best_product(like: Any, stream: Any, s: int, table: int) -> Any:
 
 
 @inner
-def _forward(like: Any, stream: Any, table: int, log: int) -> None:
-    """Run the stream: the weight of every node's heaviest product to its slot, every sum's bias to the log."""
+def best_forward(like: Any, stream: Any, table: int, log: int, values: int) -> None:
+    """Run the stream: the weight of every node's heaviest product to its slot.
+
+    Every sum's bias goes to `log`, and every node's weight to a row of `values`; neither is kept at address 0.
+    """
     lanes = lanes_of(like)
     zero, one = splat(like, 0.0), splat(like, 1.0)
-    s = logged = 0
+    s = logged = row = 0
     while s < len(stream):
-        best, word, s = best_product(like, stream, s, table)
+        best, word, s = _product(like, stream, s, table)
         while word & _TAIL == 0:
-            other, word, s = best_product(like, stream, s, table)
-            store(log, logged, where_larger(other, best, zero, one))
-            logged += lanes
+            other, word, s = _product(like, stream, s, table)
+            if log != 0:
+                store(log, logged, where_larger(other, best, zero, one))
+                logged += lanes
             best = larger(other, best)
         store(table, np.int64(stream[s] & _SLOT) * lanes, best)
+        if values != 0:
+            store(values, row, best)
+            row += lanes
         s += 1
 
 
@@ -109,28 +116,18 @@ def _chosen_product(like: Any, stream: Any, end: int, logged: int, log: int) -> 
 
 @inner
 def _walk(
-    like: Any, stream: Any, owner: Any, ends: Any, base: int, lane: int, log: int, stack: Any, literals: int
+    like: Any, stream: Any, owner: Any, ends: Any, base: int, lane: int, log: int, stack: Any, met: Any, literals: int
 ) -> None:
-    """Write 1 to the sample's lane of each of its heaviest label's literals.
-
-    Nodes on the stack mention different variables, so there are never more of them than columns.
-    """
-    lanes = lanes_of(like)
+    """Write 1 to the sample's lane of each of its heaviest label's literals."""
+    lanes, count = lanes_of(like), 0
     stack[0], depth = len(ends) - 1, 1
     while depth > 0:
         depth -= 1
         node = stack[depth]
         s = _chosen_product(like, stream, ends[node, END], (ends[node, LOGGED] - 1) * lanes + lane, log)
-        begun = False
-        while not begun:
-            begun = stream[s] & _FIRST != 0
-            slot = np.int64(stream[s] & _SLOT)
-            if slot >= base:
-                stack[depth] = owner[s]
-                depth += 1
-            elif slot < base - 2:
-                poke(like, literals, slot * lanes + lane, 1.0)
-            s -= 1
+        depth, count = descend(stream, owner, s, base, stack, depth, met, count)
+    for i in range(count):
+        poke(like, literals, met[i] * lanes + lane, 1.0)
 
 
 @inner
@@ -158,15 +155,16 @@ def best(like: Any, program: Any, task: Any, first: int, count: int, scratch: in
     log = table + task.slots * row
     read_weights(like, soft, task, first, count, pos, neg)
     constant = weigh_best(like, blocks, task.columns, pos, neg, table)
-    _forward(like, stream, table, log)
+    best_forward(like, stream, table, log, 0)
     value = load(like, table, task.root * lanes) + constant
-    result, literals, stack = table + task.root * row, scratch, np.empty(task.columns + 2, np.int64)
+    result, literals = table + task.root * row, scratch
+    stack, met = np.empty(task.columns + 2, np.int64), np.empty(task.columns, np.int64)
     empty = write_result(like, value, task, first, count, result)
     for slot in range(2 * task.columns):  # weights are in the table now: their rows are free for literals
         store(literals, slot * lanes, splat(like, 0.0))
     for j in range(count):
         if peek(like, result, j) > -np.inf:
-            _walk(like, stream, owner, ends, 2 * task.columns + 2, j, log, stack, literals)
+            _walk(like, stream, owner, ends, 2 * task.columns + 2, j, log, stack, met, literals)
     _fill(like, blocks, value, table, literals)
     for j in range(count):
         for k in range(task.columns):

@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from dssl.circuits.evaluate.best import best_product, weigh_best
+from dssl.circuits.evaluate.best import best_forward, weigh_best
 from dssl.circuits.evaluate.vectors import (
     lanes_of,
-    larger,
     load,
     peek,
     poke,
@@ -28,29 +27,10 @@ from dssl.circuits.evaluate.vectors import (
     store,
 )
 from dssl.circuits.evaluate.wmc import UNKNOWN, is_free, read_weights, row_bytes
-from dssl.circuits.evaluate.words import END, FIRST, HEAD, SLOT, TAIL
+from dssl.circuits.evaluate.words import END, FIRST, HEAD, SLOT
 from dssl.circuits.jit import allocating, inner
 
-_SLOT, _FIRST, _HEAD, _TAIL = (np.uint32(x) for x in (SLOT, FIRST, HEAD, TAIL))
-
-
-# ---- the heaviest weight of every node ----
-
-
-@inner
-def _forward(like: Any, stream: Any, table: int, values: int) -> None:
-    """Run the stream: the weight of every node's heaviest product to its slot, and to a row of its own."""
-    lanes = lanes_of(like)
-    s = row = 0
-    while s < len(stream):
-        best, word, s = best_product(like, stream, s, table)
-        while word & _TAIL == 0:
-            other, word, s = best_product(like, stream, s, table)
-            best = larger(other, best)
-        store(table, np.int64(stream[s] & _SLOT) * lanes, best)
-        store(values, row, best)
-        row += lanes
-        s += 1
+_SLOT, _FIRST, _HEAD = (np.uint32(x) for x in (SLOT, FIRST, HEAD))
 
 
 # ---- records of derivations and labels, in heaps ----
@@ -346,7 +326,7 @@ def k_best(like: Any, program: Any, task: Any, first: int, count: int, scratch: 
     values = table + task.slots * row
     read_weights(like, soft, task, first, count, pos, neg)
     constant = weigh_best(like, blocks, task.columns, pos, neg, table)
-    _forward(like, stream, table, values)
+    best_forward(like, stream, table, 0, values)
     store(pos, 0, constant)
     store(pos, lanes, load(like, table, task.root * lanes) + constant)
     label, stack = np.empty(task.columns, np.int64), [np.int64(0)]

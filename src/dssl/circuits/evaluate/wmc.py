@@ -298,6 +298,26 @@ def marginals(like: Any, blocks: Any, result: Any, table: int, flow: int, out: i
 
 
 @inner
+def descend(stream: Any, owner: Any, s: int, base: int, stack: Any, depth: int, met: Any, count: int) -> Any:
+    """Go down the product that ends at word s: its nodes go on the stack, the slots of its literals to `met`.
+
+    Nodes on the stack mention different variables, so there are never more of them than columns.
+    """
+    begun = False
+    while not begun:
+        begun = stream[s] & _FIRST != 0
+        slot = np.int64(stream[s] & _SLOT)
+        if slot >= base:
+            stack[depth] = owner[s]
+            depth += 1
+        elif slot < base - 2:
+            met[count] = slot
+            count += 1
+        s -= 1
+    return depth, count
+
+
+@inner
 def is_free(blocks: Any, b: int, label: Any) -> bool:
     """Whether no column of a block is known yet."""
     known = False
