@@ -239,9 +239,10 @@ def test_a_graph_nearly_as_wide_as_large_has_no_order_worth_keeping(
 @pytest.mark.parametrize(
     ("weight", "width", "expected"),
     [
-        (0, 3, ["favourite", (1, "centre"), (9, "centre")]),
-        (9, 4, [(1, "centre"), "favourite"]),
-        (9, 5, ["favourite", (1, "centre"), "rival"]),
+        (0, 1, ["favourite", (1, "centre"), (9, "centre")]),
+        (0, 3, ["favourite", (3, "centre"), (9, "centre")]),
+        (9, 4, [(4, "centre"), "favourite"]),
+        (9, 5, ["favourite", (5, "centre"), "rival"]),
         (9, None, ["favourite", "rival"]),
     ],
 )

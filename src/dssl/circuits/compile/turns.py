@@ -187,14 +187,15 @@ def rivals(every: list[Attempt], problem: Problem, budget: Budget) -> list[Attem
     """Who races when the favourite does not end soon, the most promising first: it, and others that begin.
 
     The favourite goes on. Where it keeps to an order, a search from the centre of the graph that heeds open constraints
-    a little joins, and one that heeds them above all. Where it heeds them above all, they are as good as one.
+    a little joins, and one that heeds them above all. Where it heeds them above all, they are as good as one. The wider
+    a graph is for its size, the less its centre says, and the more open constraints are to be heeded.
     """
     favourite, rival = every[0], every[-1]
     centre, width = rank_from_centre(problem, budget)
     if centre is None:
         return [favourite, rival]
     blocks = len(centre)
-    central = Attempt(problem, centre, 1)
+    central = Attempt(problem, centre, 1 + 8 * width // blocks)
     if favourite.weight == 0:
         return [favourite, central, Attempt(problem, centre, blocks)]
     return [central, favourite] if 2 * width < blocks else [favourite, central, rival]
