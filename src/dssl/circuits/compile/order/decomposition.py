@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dssl.circuits.compile.budget import Budget
 
 TRIES = 200  # eliminations, at most
-MOST_WORDS = 100_000_000  # words of bits to look at, after which no further one is begun
+MOST_WORDS = 30_000_000  # words of bits to look at, after which no further one is begun
 
 
 def rank_from_centre(p: Problem, budget: Budget) -> tuple[Ints | None, int]:
