@@ -174,7 +174,10 @@ def test_a_module_missing_from_the_map_is_found(tmp_path: Path) -> None:
 
 LIBRARIES = ("llvmlite", "numba", "numpy", "polars", "pysat", "scipy", "sklearn", "torch")
 PRIVATE = {  # the one file that uses it, says why, and has a test of what it relies on
+    "numba.core.dispatcher": "circuits/jit.py",
     "numba.core.event": "circuits/jit.py",
+    "numba.core.registry": "circuits/jit.py",
+    "numba.core.serialize": "circuits/jit.py",
     "sklearn.utils._param_validation": "models/parameters.py",
     "sklearn.utils._safe_indexing": "models/inference.py",
     "torch._C": "priors/predictive.py",

@@ -33,6 +33,8 @@ def machine(help: str, **more: Any) -> Parameter:
 
 Terms = Literal[
     "fixmatch",
+    "ladder",
+    "m2",
     "mean-teacher",
     "mixmatch",
     "mixup",
@@ -77,7 +79,8 @@ class Options:
     ] = None
 
     prior: Annotated[
-        Literal["auto", "deterministic", "entropy", "exclusivity", "pseudo-label", "learned", "none"] | None,
+        Literal["auto", "deterministic", "entropy", "exclusivity", "pseudo-label", "null-category", "learned", "none"]
+        | None,
         _learning("What to expect of predictions on unlabelled rows; none: learn from labels only. Default auto."),
     ] = None
     prior_weight: Annotated[float | None, _learning("Its weight λ. Default: as planned, or .3.")] = None

@@ -72,8 +72,8 @@ class DSSLClassifier(Answering):
 
     * `rules`: what labels can look like. Rule text, a path to it, a `LabelSpace`, or, if y is a frame or records,
       formulas about its columns. Without rules: classes, or independent labels.
-    * `prior`: "auto"; "deterministic", "entropy", "exclusivity", "pseudo-label"; "learned", with the label
-      probabilities that `learn_prior` finds; a `Prior`, which needs no space of its own, as in
+    * `prior`: "auto"; "deterministic", "entropy", "exclusivity", "pseudo-label", "null-category"; "learned", with
+      the label probabilities that `learn_prior` finds; a `Prior`, which needs no space of its own, as in
       ``DeterministicPrior(power=10)``, or a function from space to one; None to learn from labels only. `prior_weight`
       is its weight λ, by default as planned, or .3.
     * `network`: "auto" ("mlp", or "cnn" for images), "linear", "mlp", "cnn", "wrn-28-2" or a torch module. Of elements
@@ -82,7 +82,7 @@ class DSSLClassifier(Answering):
       weights: the name of an array of the rules, or names of variables. "auto": the one array that has as many
       elements as rows have parts. None: a row is read as a whole. `plan_` says which.
     * `consistency`: predictions should stay as they are under small changes of x. "vat", "mean-teacher", "pi-model",
-      "temporal-ensembling", "neighbours", "fixmatch", "mixmatch", "remixmatch", "mixup"; a term of
+      "temporal-ensembling", "neighbours", "fixmatch", "mixmatch", "remixmatch", "mixup", "ladder", "m2"; a term of
       `dssl.training.terms`; a list of those; None. "auto": as planned. Labels are asked whether near rows agree
       (`neighbours`), whether another model can teach, or whether unlabelled rows are best left alone; `plan_` says
       what was decided and why. What is asked for by name is used in any case.

@@ -114,16 +114,14 @@ class _Run:
         fit_inputs(network, data)
         self.ranks.same(network)
         self.streams = Streams(data, settings.labelled_batch, settings.unlabelled_batch, settings.seed)
-        others = [p for p in self.terms.parameters() if p.requires_grad]
-        self.optimizer = settings.make_optimizer(network, others)
-        self.weights = [p for p in network.parameters() if p.requires_grad]
-        self.trained = self.weights + others
         self.average = None if settings.ema is None else Average(settings.ema)
         if self.average is not None:
             self.average.of(network)
-        self.past = 0 if carry is None else carry.steps
+        self.past, self.carry = 0 if carry is None else carry.steps, carry
         if carry is not None:
-            self._take_up(carry)
+            network.load_state_dict(carry.weights)
+            if self.average is not None and carry.average is not None:
+                self.average.load_state_dict(carry.average)
         amp = settings.amp is True or (settings.amp == "auto" and _fast_bfloat16(self.ranks.device))
         self.amp = torch.autocast(self.ranks.device.type, torch.bfloat16) if amp else nullcontext()
         self.step, self.waited, self.stopped = 0, 0, ""
@@ -144,7 +142,9 @@ class _Run:
         try:
             if self.settings.checkpoint is not None:
                 self._identity = identity(self.network, self.objective, self.data, self.settings)
+            torch.default_generator.manual_seed(self.settings.seed)  # terms begin with the same weights on all ranks
             _prepare(self.objective, self.network, self.data)
+            self._optimise()
             self._resume()
             self._open_logs()
         except BaseException:
@@ -156,6 +156,15 @@ class _Run:
 
     def __exit__(self, *error: object) -> None:
         self._exits.close()
+
+    def _optimise(self) -> None:
+        """The optimiser of the network's weights and the terms', which some of them make when they see the data."""
+        self.weights = [p for p in self.network.parameters() if p.requires_grad]
+        others = [p for p in self.terms.parameters() if p.requires_grad]
+        self.optimizer = self.settings.make_optimizer(self.network, others)
+        self.trained = self.weights + others
+        if self.carry is not None:
+            self._take_up(self.carry)
 
     # ---- the rungs ----
 
@@ -278,9 +287,7 @@ class _Run:
         return Carry(self.past + self.step, *copy.deepcopy(held))
 
     def _take_up(self, carry: Carry) -> None:
-        self.network.load_state_dict(carry.weights)
-        if self.average is not None and carry.average is not None:
-            self.average.load_state_dict(carry.average)
+        """The state of the optimiser that ran before."""
         held = [len(group["params"]) for group in carry.optimizer["param_groups"]]
         if held == [
             len(group["params"]) for group in self.optimizer.param_groups

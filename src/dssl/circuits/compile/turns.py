@@ -19,6 +19,7 @@ from dssl.circuits.compile.order.ordering import rank_by_degree, rank_by_fill
 from dssl.circuits.compile.records import B_RANK, Ints, Problem, copy
 from dssl.circuits.compile.search import DECISIONS, DONE, FULL, STEPS, Search, bytes_needed, run, start
 from dssl.circuits.compile.store import ENTRIES, NODES
+from dssl.circuits.jit import PLAIN
 from dssl.errors import BudgetError
 
 SLICE_S = 0.03  # how long the search runs before Python looks up
@@ -54,7 +55,8 @@ class Attempt:
         search = self._begun(budget)
         while self.steps < until:
             began = time.perf_counter()
-            status = run(*search[:3], until - self.steps, self.slice, search.margin)
+            work = self.slice if PLAIN or run.loaded else LEAST_SLICE  # Python may be the one to run it
+            status = run(*search[:3], until - self.steps, work, search.margin)
             self._note(search)
             if status == DONE:
                 return True

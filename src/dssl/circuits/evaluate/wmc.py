@@ -49,7 +49,7 @@ from dssl.circuits.evaluate.vectors import (
     zeros,
 )
 from dssl.circuits.evaluate.words import FIRST, HEAD, LAST, SLOT, TAIL, TOUCH
-from dssl.circuits.jit import inner, stand_in, unlocked
+from dssl.circuits.jit import UNLOCKED, always, inner, stand_in
 
 _SLOT, _TOUCH, _FIRST, _LAST, _HEAD, _TAIL = (np.uint32(x) for x in (SLOT, TOUCH, FIRST, LAST, HEAD, TAIL))
 LOWEST = -3e38  # stands for −inf where a difference of two −inf must not be NaN
@@ -95,7 +95,7 @@ def kernel(tile: Any, lanes: int, bits: int, source: int) -> Any:
             first = finish_tile(like, counters, empty)
         flush_tiny(former)
 
-    return unlocked(stand_in(run, tile, answer_tile=tile))
+    return always(stand_in(run, tile, answer_tile=tile), **UNLOCKED)
 
 
 @inner
