@@ -31,7 +31,8 @@ class Standardiser:
     array([[1., 1.]], dtype=float32)
 
     Features that share a unit (pixels, say: no spread exceeds three times the median) get one common scale: dividing a
-    pixel that is nearly always 0 by its own small spread would blow up its noise. Other features get one each. Images
+    pixel that is nearly always 0 by its own small spread would blow up its noise. Other features get one each, except
+    features of zeros and ones, such as categories: they stay a step of 1, however rare the ones are. Images
     (n, c, h, w) have one mean and scale per channel. Sparse rows are only divided, by one number, so they stay sparse.
     With `whole`, rows are whole numbers to be looked up, and stay as they are.
     """
@@ -86,12 +87,15 @@ def _slices(n: int) -> Iterator[slice]:
 def _scale(variance: Floats, mean: Floats, shared: bool) -> Floats:
     # The variance of a constant feature is rounding error.
     live = variance > (1e-7 * np.abs(mean)) ** 2
-    spread = np.sqrt(variance[live])
-    out = np.ones(variance.shape)
-    if len(spread):
-        shared = shared and spread.max() <= _ONE_UNIT * np.quantile(spread, 0.5, method="lower")
-        out[live] = np.sqrt(np.mean(spread**2)) if shared else spread
-    return out
+    # Zeros and ones have this variance, and other numbers hardly ever. A category of one row in a hundred is not ten
+    # times as telling as another: divided by its spread it would be.
+    flags = live & np.isclose(variance, mean * (1 - mean), rtol=1e-6, atol=0)
+    spread = np.sqrt(variance)
+    if live.any():
+        close = spread[live].max() <= _ONE_UNIT * np.quantile(spread[live], 0.5, method="lower")
+        common = np.sqrt(np.mean(variance[live])) if close or flags.sum() == live.sum() else np.where(flags, 1, spread)
+        spread = common if shared else spread
+    return np.where(live, spread, 1.0)
 
 
 # ---- checking ----
