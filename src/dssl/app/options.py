@@ -148,6 +148,13 @@ class Options:
     )
     early_stopping: Annotated[bool | None, Parameter(show=False, **FLAG)] = None  # removed, see _GONE
     labelled_batch: Annotated[int | None, Parameter(show=False)] = None
+    compare: Annotated[
+        bool | None,
+        _learning(
+            "Where there are test rows, learn from labels alone too, without and with the rules, to compare. "
+            "The default; it takes about half as long again."
+        ),
+    ] = None
     seed: Annotated[int | None, _learning("The same seed gives the same model. Default 0.")] = None
 
     devices: Annotated[int | None, machine("Processes to train in, each with its device. Default 1.")] = None

@@ -183,23 +183,26 @@ class DSSLClassifier(Answering):
 
     # ---- fitting ----
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, extra_labels: Any = None) -> DSSLClassifier:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, extra_labels: Any = None, watched: Any = None
+    ) -> DSSLClassifier:
         """Learn from rows X (n, features), images (n, c, h, w) or a frame, and labels y, most of them unknown.
 
         Or from `Data`, which have labels of their own and may be larger than memory: their batches are streamed, and
         what is decided before training is decided on a sample of up to 10,000 labelled and 10,000 unlabelled rows.
 
         A row of `sample_weight` w counts as w rows. `extra_labels`: labels like y that come without rows. They tell how
-        frequent labels are, which `balance` and the "learned" prior use.
+        frequent labels are, which `balance` and the "learned" prior use. `watched`: (X, y) of other rows, whose
+        accuracy is in the log, as `watched`; nothing is learned from them, and they decide nothing.
         """
         goes_on = self.warm_start and hasattr(self, "network_")
         if isinstance(X, Data):
-            return self._fit_data(X, y, sample_weight, extra_labels)
+            return self._fit_data(X, watched, y, sample_weight, extra_labels)
         x, columns, weight = self._read(X, y, sample_weight, None if goes_on else {})
         course = Course(self._pace(x).whole(columns))
-        return self._learn(x, columns, weight, course, extra=self._extra(extra_labels))
+        return self._learn(x, columns, weight, course, extra=self._extra(extra_labels), watched=watched)
 
-    def _fit_data(self, data: Data, *more: Any) -> DSSLClassifier:
+    def _fit_data(self, data: Data, watched: Any, *more: Any) -> DSSLClassifier:
         self._validate_params()
         if self.warm_start or any(given is not None for given in more):
             raise DataError(
@@ -219,7 +222,8 @@ class DSSLClassifier(Answering):
         by_sample = standardiser_of(found.x, found.counts, elements, self.network, scaled)
         self.standardiser_ = found.standardiser if scaled and elements is None and not by_sample.whole else by_sample
         x = self.standardiser_(found.x)
-        return self._learn(x, found.columns, found.counts, Course(self._pace(x).whole(found.known)), large=found)
+        course = Course(self._pace(x).whole(found.known))
+        return self._learn(x, found.columns, found.counts, course, large=found, watched=watched)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> DSSLClassifier:
         """Learn a little more, from one pass over these rows. The first call fixes classes and standardisation.
@@ -307,6 +311,7 @@ class DSSLClassifier(Answering):
         extra: Columns | None = None,
         ground: Ground | None = None,
         large: Survey | None = None,
+        watched: Any = None,
     ) -> DSSLClassifier:
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
@@ -320,7 +325,7 @@ class DSSLClassifier(Answering):
         objective = make_objective(lesson, self._asked(lesson, course), self.plan_, extra)
         self.prior_ = objective.prior
         decoder = Decoder(self.space_, self._circuit, components=self.plan_.components)
-        history = self._trained(network, objective, lesson, course, seed, decoder, carry, large)
+        history = self._trained(network, objective, lesson, course, seed, decoder, carry, large, watched)
         self.network_, self.history_ = history.network.cpu().eval(), history.rows
         if course.whole and history.stopped != "interrupted":
             if new and self.plan_.members > 1:
@@ -362,6 +367,7 @@ class DSSLClassifier(Answering):
         decoder: Decoder,
         carry: Any,
         large: Survey | None = None,
+        watched: Any = None,
     ) -> History:
         """What the loop makes of a network; a part of training goes on from what the last part left."""
         held = lesson.held
@@ -372,7 +378,16 @@ class DSSLClassifier(Answering):
         data: Data = lesson.data(by_class)
         if large is not None:
             data = large.stream(self.standardiser_, held, weights_of(self.space_, large, by_class))
-        return train(network, objective, data, settings, validate=validate, carry=None if course.whole else carry)
+        carry = None if course.whole else carry
+        watch = None if watched is None else self._watch(decoder, *watched)
+        return train(network, objective, data, settings, validate=validate, carry=carry, watch=watch)
+
+    def _watch(self, decoder: Decoder, X: Any, y: Any) -> Validation:
+        """Accuracy on rows that are not learned from, as `score` has it."""
+        columns = self.targets_.encode(y)
+        x = self.standardiser_(features_of(self, X))
+        check_consistent_length(x, columns)
+        return Validation(decoder, x, columns, np.ones(len(columns)))
 
     def _join_others(self, lesson: Lesson, course: Course, seed: int) -> None:
         """Trains further networks in the same way, from other first weights, and lets all answer together."""
