@@ -331,11 +331,16 @@ def test_a_search_begins_when_its_turn_comes_and_has_its_own_order() -> None:
 
 
 def run_slices(
-    took: list[float], until: int, monkeypatch: pytest.MonkeyPatch, full: tuple[int, ...] = (), done: int | None = None
+    took: list[float],
+    until: int,
+    monkeypatch: pytest.MonkeyPatch,
+    full: tuple[int, ...] = (),
+    done: int | None = None,
+    late: int = 0,
 ) -> tuple[list[int], bool, int]:
     """The work allowed in each slice that takes so many seconds, whether the search ended, and how often it grew.
 
-    A slice does a step for every thousand units of work.
+    A slice does a step for every thousand units of work. Compiled code is there after `late` slices.
     """
     counts, allowed, grown = {STEPS: 0, turns.DECISIONS: 0}, [], []
     clock, now = iter(took), [100.0]
@@ -351,14 +356,18 @@ def run_slices(
             grown.append(len(allowed))
             return self
 
-    def run(problem: str, store: str, stack: str, steps: int, work: int, margin: int) -> int:
+    def run_slice(problem: str, store: str, stack: str, steps: int, work: int, margin: int) -> int:
         assert (problem, store, stack, margin) == ("problem", "store", "stack", 5)
         assert steps == until - counts[STEPS]
         allowed.append(work)
         counts[STEPS] += min(steps, work // 1000)
         now[0] += next(clock)
+        run.loaded = len(allowed) >= late
         return DONE if len(allowed) == done else FULL if len(allowed) in full else MORE
 
+    run: Any = run_slice
+    run.loaded = late == 0
+    monkeypatch.setattr(turns, "PLAIN", False)
     monkeypatch.setattr(turns, "run", run)
     monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     checked: list[Any] = []
@@ -387,3 +396,10 @@ def test_a_slice_cut_short_says_nothing_of_the_speed(monkeypatch: pytest.MonkeyP
     allowed, ended, grown = run_slices([0.0, 0.0, 9.0, 0.0, 0.0], 10**6, monkeypatch, full=(2, 3), done=4)
     assert allowed == [1000, 2000, 2000, 2000]
     assert (ended, grown) == (True, 2)
+
+
+def test_short_slices_before_there_is_compiled_code_do_not_make_later_ones_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    allowed, _, _ = run_slices([0.0] * 60, 50 + 1000 + 2000, monkeypatch, late=50)
+    assert allowed == [turns.LEAST_SLICE // 1000] * 50 + [1000, 2000]

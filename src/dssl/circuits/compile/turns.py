@@ -76,7 +76,7 @@ class Attempt:
                 return True
             if status == FULL:
                 self._note(search := search.with_room(budget))
-            elif self.steps < until:
+            elif self.steps < until and work == self.slice:  # a shorter one says nothing of it
                 self._adjust(time.perf_counter() - began)
             budget.check(self)
         return False
