@@ -224,8 +224,13 @@ def test_a_private_name_is_found() -> None:
 
 INHERITED = {  # private names that our classes get from theirs: which files use them, and why no public name will do
     # scikit-learn checks parameters of its own estimators by this table and method, and documents no other way
-    "_parameter_constraints": {"models/estimators.py", "models/generative.py"},
-    "_validate_params": {"app/preparation.py", "models/estimators.py", "models/generative.py"},
+    "_parameter_constraints": {"models/estimators.py", "models/generative.py", "models/representations.py"},
+    "_validate_params": {
+        "app/preparation.py",
+        "models/estimators.py",
+        "models/generative.py",
+        "models/representations.py",
+    },
     # whether a number is learned or fixed; `named_parameters` would walk through all modules below
     "_parameters": {"priors/learned.py", "priors/relaxations.py"},
     # a shallow copy of a module with another buffer; torch copies modules only with all their tensors

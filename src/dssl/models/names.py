@@ -21,7 +21,7 @@ from dssl.priors import (
 from dssl.priors.predictive import Answers
 from dssl.training.terms.consistency import VAT, Consistency, MeanTeacher, Neighbours, PiModel, TemporalEnsembling
 from dssl.training.terms.deep_generative import M2
-from dssl.training.terms.ladder import Ladder
+from dssl.training.terms.denoising import Ladder
 from dssl.training.terms.matching import FixMatch, MixMatch, Mixup, ReMixMatch
 
 # T of priors that are asked for by name, at the end of its rise from 1. A prior that is given keeps its own, by default

@@ -12,7 +12,7 @@ from torch import nn
 from dssl.data.rows import ArrayData
 from dssl.logic.space import LabelSpace
 from dssl.training.objective import Objective
-from dssl.training.terms.ladder import Ladder, _noise
+from dssl.training.terms.denoising import Ladder, _noise
 from training.looks import look_at
 
 THREE = LabelSpace.classes(["a", "b", "c"])
