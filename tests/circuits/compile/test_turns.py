@@ -359,6 +359,7 @@ def run_slices(
         now[0] += next(clock)
         return DONE if len(allowed) == done else FULL if len(allowed) in full else MORE
 
+    run.loaded = True  # type: ignore[attr-defined]
     monkeypatch.setattr(turns, "run", run)
     monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     checked: list[Any] = []
