@@ -7,5 +7,6 @@ May use every room; nothing else may use it. Start at `cli.py`.
     worth, answers, refits             rows worth labelling, what people said of them, and a run that learns it
     measures, summary, charts, report  numbers about a run, and the page that shows them
     explorer/                          the page for exploring rules and runs
+    cluster/                           saved models, and estimators, on Ray
     demo                               `dssl demo`
 """
