@@ -8,5 +8,6 @@ May use every room; nothing else may use it. Start at `cli.py`.
     measures, summary, charts, report  numbers about a run, and the page that shows them
     findings/                          what held-out rows say about its model, in numbers and sentences
     explorer/                          the page for exploring rules and runs
+    cluster/                           saved models, and estimators, on Ray
     demo                               `dssl demo`
 """
