@@ -41,8 +41,8 @@ class Standardiser:
     whole: bool = False
 
     @classmethod
-    def fit(cls, x: Any, weight: Floats | None = None, *, shared: bool = True) -> Standardiser:
-        """Mean and scale of rows x, each counted `weight` times; without `shared`, every feature has its own scale."""
+    def fit(cls, x: Any, weight: Floats | None = None, *, shared: bool | None = None) -> Standardiser:
+        """Mean and scale of rows x, each counted `weight` times; `shared` says whether features have one scale."""
         w = np.ones(x.shape[0]) if weight is None else weight
         if sp.issparse(x):
             square = float(np.asarray(x.multiply(x).sum(axis=1)).ravel() @ w) / (w.sum() * x.shape[1])
@@ -58,7 +58,7 @@ class Standardiser:
     def of_moments(cls, mean: Floats, variance: Floats, ndim: int) -> Standardiser:
         """By mean and variance of each feature (features,), or channel, of rows with `ndim` dimensions."""
         shape = (-1, *(1 for _ in range(2, ndim)))
-        return cls(mean.reshape(shape), _scale(variance, mean, True).reshape(shape))
+        return cls(mean.reshape(shape), _scale(variance, mean, None).reshape(shape))
 
     @classmethod
     def none(cls, x: Any) -> Standardiser:
@@ -83,13 +83,14 @@ def _slices(n: int) -> Iterator[slice]:
     return (slice(start, start + _ROWS) for start in range(0, n, _ROWS))
 
 
-def _scale(variance: Floats, mean: Floats, shared: bool) -> Floats:
+def _scale(variance: Floats, mean: Floats, shared: bool | None) -> Floats:
     # The variance of a constant feature is rounding error.
     live = variance > (1e-7 * np.abs(mean)) ** 2
     spread = np.sqrt(variance[live])
     out = np.ones(variance.shape)
     if len(spread):
-        shared = shared and spread.max() <= _ONE_UNIT * np.quantile(spread, 0.5, method="lower")
+        if shared is None:
+            shared = spread.max() <= _ONE_UNIT * np.quantile(spread, 0.5, method="lower")
         out[live] = np.sqrt(np.mean(spread**2)) if shared else spread
     return out
 
