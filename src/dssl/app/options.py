@@ -98,7 +98,7 @@ class Options:
     consistency_weight: Annotated[float | None, _learning("Their weight μ. Default 1.")] = None
     augment: Annotated[
         Literal["image", "digits", "table"] | None,
-        _learning("Changes of rows that leave their labels as they are. Default: none."),
+        _learning("Changes of rows that leave their labels as they are. Default: none; of images, as labels judge."),
     ] = None
     network: Annotated[
         Literal["linear", "mlp", "cnn", "wrn-28-2", "sequence", "transformer"] | None,

@@ -32,7 +32,8 @@ from dssl.models.auto.calibration import calibration_rows, cross_fitted, fold_st
 from dssl.models.auto.committee import Committee
 from dssl.models.auto.elements import Elements, find_elements, network_name, standardiser_of, with_tokens
 from dssl.models.auto.ground import Ground
-from dssl.models.auto.plan import Plan, are_texts, is_wide, make_plan
+from dssl.models.auto.plan import Plan, are_images, are_texts, is_wide, make_plan
+from dssl.models.auto.scales import judge_scales
 from dssl.models.decoding import Decoder
 from dssl.models.files.described import refuse_unsaved
 from dssl.models.fitting.large import set_names, space_of_data, weights_of
@@ -87,7 +88,8 @@ class DSSLClassifier(Answering):
       (`neighbours`), whether another model can teach, or whether unlabelled rows are best left alone; `plan_` says
       what was decided and why. What is asked for by name is used in any case.
     * `augment`: which changes of x leave labels as they are. "image", "digits" (no mirroring), "table", a function of
-      standardised rows, a pair of a weak and a strong one, or None. Labels are learned on weak views.
+      standardised rows, a pair of a weak and a strong one, or None. Labels are learned on weak views. "auto": of
+      images, those changes under which left-out labels are predicted better; `plan_` has the figures.
     * `objective`: a dict of what else the loss is made of. `labelled_prior_weight` (0): the prior's weight on labelled
       rows. `constrained` (as planned): the likelihood of a label is taken given that labels are valid. `balance` (1):
       how strongly the mean prediction is held to label frequencies, against collapse. `consistency_weight` (1): μ.
@@ -143,7 +145,7 @@ class DSSLClassifier(Answering):
         elements: Any = "auto",
         prior_weight: float | None = None,
         consistency: Any = "auto",
-        augment: Any = None,
+        augment: Any = "auto",
         objective: dict[str, Any] | None = None,
         decision: str = "most probable",
         calibrate: str | bool = "auto",
@@ -260,7 +262,13 @@ class DSSLClassifier(Answering):
     def _pace(self, x: Any) -> Pace:
         texts = self.elements_ is None and are_texts(self.space_, x)
         told = (self.steps, self.batch_size, self.learning_rate, self.settings)
-        return Pace(*told, wide=self._wide, texts=texts, parts=len(self.elements_ or "1"))
+        return Pace(
+            *told,
+            wide=self._wide,
+            texts=texts,
+            images=self.elements_ is None and are_images(x),
+            parts=len(self.elements_ or "1"),
+        )
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, new: dict[str, Any] | None
@@ -278,7 +286,7 @@ class DSSLClassifier(Answering):
         rows, weight = distinct(x, columns, weight)
         x, columns = x[rows], columns[rows]
         if new is not None:
-            self._scale_by(x, weight)
+            self._scale_by(x, columns, weight)
         return self.standardiser_(x), columns, weight
 
     def _weighed(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Any, NDArray[np.float64]]:
@@ -293,12 +301,15 @@ class DSSLClassifier(Answering):
         kept = np.flatnonzero(weight)
         return x[kept], taken(y, kept), weight[kept]
 
-    def _scale_by(self, x: Any, weight: NDArray[np.float64]) -> None:
+    def _scale_by(self, x: Any, columns: Columns, weight: NDArray[np.float64]) -> None:
         """Fixes what the parts of rows are and how they are brought to one scale, for a new network."""
         found = find_elements(self.space_, x.shape[1:], self.elements, self.network)
         self.elements_ = with_tokens(found, x, self.network)
         scaled = loop_settings(self.settings)[1].standardise
-        self.standardiser_ = standardiser_of(x, weight, found, self.network, scaled)
+        by_spread = standardiser_of(x, weight, found, self.network, scaled)
+        self.standardiser_, self._scales = by_spread, None
+        if scaled and found is None and not by_spread.whole:
+            self.standardiser_, self._scales = judge_scales(x, columns, weight, by_spread)
         self.__dict__.pop("network_", None)
 
     def _learn(
@@ -404,7 +415,8 @@ class DSSLClassifier(Answering):
     def _calibrate(self, lesson: Lesson, course: Course, seed: int) -> None:
         """Makes predictions as sharp as those of networks that have not seen some labels should have been."""
         judged = self.plan_.beside if self.network == "auto" else None
-        fold = partial(self._without, lesson, Course(fold_steps(course.steps)), seed)
+        steps = fold_steps(course.steps, in_full=judged is not None and not self.plan_.uses_unlabelled)
+        fold = partial(self._without, lesson, Course(steps), seed)
         network, found = cross_fitted(lesson, self.network_, outputs_of(lesson, self.plan_), judged, seed, fold)
         self.network_ = network.eval()
         self.plan_ = self.plan_.with_decision("calibration", *found.said())
@@ -414,6 +426,7 @@ class DSSLClassifier(Answering):
         other = copy.copy(self)
         other.__dict__.pop("network_")
         other.calibrate, other.random_state, other._in_fold = False, seed, True
+        other.augment = self.plan_.views  # what they are was judged once
         other.settings = {name: value for name, value in (self.settings or {}).items() if name not in PLACES}
         columns = lesson.columns.copy()
         columns[hidden] = np.nan
@@ -446,6 +459,7 @@ class DSSLClassifier(Answering):
             alone="neither a prior nor a consistency term was asked for" if nothing else "",
             judges=whole and self.consistency == "auto",
             components=self._components(),
+            augment=self.augment if whole or self.augment != "auto" else None,
             several=whole and self.network == "auto" and not self._in_fold and "network_" not in self.__dict__,
             calibrated=(whole and self._calibrates(lesson)) or self._in_fold,
             ground=ground,
@@ -454,6 +468,8 @@ class DSSLClassifier(Answering):
             anchored=self.elements_ is not None
             and self.elements_.anchored(self.space_, lesson.columns[lesson.kept[lesson.counting[lesson.kept]]]),
         )
+        scales: tuple[str, str] | None = self.__dict__.get("_scales")
+        plan = plan if scales is None else plan.with_decision("scales", *scales)
         step: Step | None = self.__dict__.get("_step")
         return plan if step is None else plan.with_decision("rules", step.value, step.reason)
 
@@ -481,6 +497,6 @@ class DSSLClassifier(Answering):
         """What this fit is told about its loss, whose weights rise over all of training."""
         steps = course.steps if course.whole else self._pace(lesson.x).whole(lesson.columns)
         return Asked(
-            self.prior, self.prior_weight, self.consistency, self.augment, objective_options(self.objective),
+            self.prior, self.prior_weight, self.consistency, objective_options(self.objective),
             self.on_violation, self._open_in_a_batch(lesson), steps, course.done,
         )  # fmt: skip

@@ -126,6 +126,18 @@ class Ground:
         return reach
 
 
+def plain_ways(x: Floats, weight: Floats) -> Iterator[Way]:
+    """Ways of predicting from labelled rows x (m, features) alone, for each similarity and ridge."""
+    for span in _spans(x):
+        between = similarities(span.kind, x, x, span.scale)
+        for ridge in _RIDGES:
+            yield Way(between, ridge / weight, _nowhere)
+
+
+def _nowhere(weights: Floats, x: Any) -> Floats:
+    raise ValueError("plain ways predict left-out rows only")
+
+
 def tells(labels: Columns, weight: Floats) -> bool:
     """Whether labels (m, width) of this weight (m,) are enough to judge by, and not all alike."""
     if len(labels) < _LEAST or weight.sum() < _LEAST:
