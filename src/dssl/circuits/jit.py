@@ -171,7 +171,7 @@ class Entry:
     def __call__(self, *args: Any) -> Any:
         if self.loaded:
             return self.compiled(*args)
-        if _patience.left > 0 and _LONG and _length(args) <= _SHORT and not self._is_kept(args):
+        if _patience.left > 0 and _LIKE_COMPILED and _length(args) <= _SHORT and not self._is_kept(args):
             with _lent(), _patience.used(), np.errstate(all="ignore"):
                 return _unboxed(self._python(*args))
         with _lent(), announced():
@@ -194,7 +194,8 @@ class Entry:
 
 
 _SHORT = 100_000  # numbers in the arguments of a call, up to which Python may run it
-_LONG = np.array([0]).dtype == np.int64  # whole numbers are of 64 bits unless said otherwise, as in compiled code
+# whole numbers are of 64 bits unless said otherwise, and keep their type beside Python's, as in compiled code
+_LIKE_COMPILED = np.array([0]).dtype == np.int64 and int(np.__version__.split(".")[0]) >= 2
 
 
 class _Patience:
