@@ -97,8 +97,8 @@ class Options:
     ] = None
     consistency_weight: Annotated[float | None, _learning("Their weight μ. Default 1.")] = None
     augment: Annotated[
-        Literal["image", "digits", "table"] | None,
-        _learning("Changes of rows that leave their labels as they are. Default: none; of images, as labels judge."),
+        Literal["auto", "image", "digits", "table"] | None,
+        _learning("Changes of rows that leave their labels as they are; 'auto' asks labels. Default: none."),
     ] = None
     network: Annotated[
         Literal["linear", "mlp", "cnn", "wrn-28-2", "sequence", "transformer"] | None,

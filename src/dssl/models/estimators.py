@@ -145,7 +145,7 @@ class DSSLClassifier(Answering):
         elements: Any = "auto",
         prior_weight: float | None = None,
         consistency: Any = "auto",
-        augment: Any = "auto",
+        augment: Any = None,
         objective: dict[str, Any] | None = None,
         decision: str = "most probable",
         calibrate: str | bool = "auto",
@@ -266,7 +266,7 @@ class DSSLClassifier(Answering):
             *told,
             wide=self._wide,
             texts=texts,
-            images=self.elements_ is None and are_images(x),
+            images=self.augment == "auto" and self.elements_ is None and are_images(x),
             parts=len(self.elements_ or "1"),
         )
 

@@ -146,10 +146,8 @@ def test_tables_have_no_views() -> None:
 def test_an_estimator_says_what_it_saw() -> None:
     x, y = load_digits(return_X_y=True)
     images, shown = x[:120].reshape(-1, 1, 8, 8).astype(np.float32), np.where(np.arange(120) < 30, y[:120], -1)
-    model = DSSLClassifier(steps=20, calibrate=False, random_state=0).fit(images, shown)
+    model = DSSLClassifier(augment="auto", steps=20, calibrate=False, random_state=0).fit(images, shown)
     assert "left-out labels" in next(d.reason for d in model.plan_.decisions if d.what == "views")
-    twin = DSSLClassifier(steps=20, calibrate=False, random_state=0).fit(images, shown)
+    twin = DSSLClassifier(augment="auto", steps=20, calibrate=False, random_state=0).fit(images, shown)
     np.testing.assert_array_equal(twin.predict_proba(images), model.predict_proba(images))
-    assert (
-        DSSLClassifier(augment=None, steps=20, random_state=0).fit(images, shown).plan_.views.changes("weak") is False
-    )
+    assert DSSLClassifier(steps=20, random_state=0).fit(images, shown).plan_.views.changes("weak") is False
