@@ -41,6 +41,14 @@ def test_a_feature_in_other_units_does_not_drown_the_rest() -> None:
     assert said[0] == "one each"
 
 
+def test_a_feature_far_wider_than_most_has_a_unit_of_its_own_whatever_labels_say() -> None:
+    x, y = clouds()
+    x[:, 0] *= 1000.0  # which tells the classes apart, alone
+    scaled, said = judged(x, y)
+    assert said is None
+    np.testing.assert_allclose(scaled.scale, x.std(0))
+
+
 def test_where_spreads_are_alike_or_labels_few_nothing_is_asked() -> None:
     x, y = clouds()
     alike = (x[:, 3:] - x[:, 3:].mean(0)) / x[:, 3:].std(0)

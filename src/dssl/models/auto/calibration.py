@@ -35,7 +35,7 @@ _EACH = 3  # labels per class at least: fewer, and folds are without some class
 _LEAST_STEPS = 100
 _ELSEWHERE = 1000  # unlabelled rows on which networks are compared
 _SHARES = (0.0, 0.25, 0.5, 0.75)  # of a ridge model,
-_ALONE = 100  # which may answer alone if as many labels say so: fewer have chosen it among many ways by chance
+_ALONE = 200  # which may answer alone if as many labels say so: fewer have chosen it among many ways by chance
 _DOUBT = 2.0  # labels' worth of belief that predictions are as sharp as they should be,
 _LEAN, _HALF = 4.0, 0.4  # and that this is about the share of the ridge model
 

@@ -18,6 +18,7 @@ from dssl.models.auto.judging import left_out_errors
 from dssl.models.fitting.lessons import counting
 
 _BETTER = -1.5  # standard errors by which the other choice predicts left-out labels better, at least
+_UNITS = 20.0  # times the median spread, above which a feature has a unit of its own, whatever a few labels say
 _JUDGED = 300  # labelled rows that are left out in turn
 
 
@@ -26,13 +27,15 @@ def judge_scales(
 ) -> tuple[Standardiser, tuple[str, str] | None]:
     """How to scale rows x (n, features) with label columns (n, width), and what to say of it in a plan.
 
-    `found` is what spreads say. The other choice is made where left-out labels are clearly predicted better by it.
+    `found` is what spreads say. The other choice is made where left-out labels are clearly predicted better by it, and
+    spreads are not of such different size that units must differ.
     """
     if not isinstance(x, np.ndarray) or x.ndim != 2:
         return found, None
     known = np.flatnonzero(~np.isnan(columns).any(axis=1) & counting(weight))[:_JUDGED]
     one, each = (Standardiser.fit(x, weight, shared=shared) for shared in (True, False))
-    if np.allclose(one.scale, each.scale) or not tells(columns[known], weight[known]):
+    apart = each.scale.max() > _UNITS * np.median(each.scale)
+    if apart or np.allclose(one.scale, each.scale) or not tells(columns[known], weight[known]):
         return found, None
     left = {
         name: left_out_errors(scaled(x[known]).astype(np.float64), columns[known], weight[known])
