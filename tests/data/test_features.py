@@ -44,7 +44,8 @@ def test_rare_categories_stay_a_step_of_one() -> None:
     x = np.column_stack([rng.normal(5, 30, 400), np.arange(400) % 100 == 0, np.arange(400) % 2 == 0])
     fitted = Standardiser.fit(x)
     np.testing.assert_allclose(fitted.scale, [x[:, 0].std(), 1, 1])
-    np.testing.assert_allclose(Standardiser.fit(x, shared=False).scale, x.std(axis=0))
+    np.testing.assert_allclose(Standardiser.fit(x, shared=False).scale, fitted.scale)
+    np.testing.assert_allclose(Standardiser.fit(x, shared=True).scale, np.sqrt(x.var(axis=0).mean()))
     of_moments = Standardiser.of_moments(x.mean(axis=0), x.var(axis=0), 2)
     np.testing.assert_allclose(of_moments.scale, fitted.scale)
 
