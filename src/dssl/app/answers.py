@@ -27,6 +27,11 @@ from dssl.logic.labels import Columns
 from dssl.logic.language.variables import Variable, listed, shown
 from dssl.logic.space import LabelSpace
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: one page at a time
+    fcntl = None  # type: ignore[assignment]
+
 LABEL, CANNOT_TELL, UNDO = "label", "cannot tell", "undo"
 _FIRST = ("id", "row", "time", "answer")
 _ID = re.compile(r"[0-9a-z-]{8,64}")
@@ -154,7 +159,8 @@ class AnswerFile:
         """What is in the file, which nobody else can add to meanwhile; half a line that a crash left is cut off."""
         try:
             with open(self.path, "a+b", buffering=0) as file:
-                files.hold(file)
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX)
                 content = self._bytes()
                 answers = self._read(content)
                 file.truncate(content.rfind(b"\n") + 1)
