@@ -72,7 +72,7 @@ class Budget:
 
     def tick(self) -> None:
         """Raise `BudgetError` once the seconds are used up."""
-        if time.thread_time() - self.began > self.seconds:
+        if time.thread_time() - self.began >= self.seconds:
             raise BudgetError(self._message(f"{self.seconds:g} s"))
 
     def afford(self, more: int) -> None:
