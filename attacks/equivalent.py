@@ -10,7 +10,6 @@ SAME_AXIS = "names the same axis, or the same end of a list, in another way"
 STATIC = "autograd calls these on the class, where a plain function serves as well"
 NO_OTHER = "tells the only two values there can be apart as well as the original"
 ORDER = "levels are only compared, and their order stays the same"
-WARMING = "kernels are compiled or loaded a moment later, on their first use"
 CLOCK = "moves a limit of seconds or steps, which decides when, not what"
 
 # module, part of the line as it was, part of the line as it became ("" for any), reason
@@ -42,10 +41,6 @@ READ: list[tuple[str, str, str, str]] = [
     ("budget", "_REPORT_S = 0.5", "", CLOCK),
     ("compiler", "budget_nodes: int = 20_000_000", "", CLOCK),
     ("turns", "FIRST_SLICE, LEAST_SLICE = 200_000, 1000", "", CLOCK),
-    ("compiler", "example = Constraints((2, 2, 2)", "", WARMING),
-    ("compiler", "_compile(example, ", "pass", WARMING),
-    ("compiler", "store = new_store(1)", "", WARMING),
-    ("compiler", "_warm_up()", "pass", WARMING),
     ("compiler", "flush=True", "flush=False", "Python writes standard error at the end of every line anyway"),
     ("compiler", "b = members[0]", "[ -1]", "b is used only where there is one member"),
     ("compiler", "if len(members) > 1", "> 2", "selections have one member, or three and more (`selections.SMALLEST`)"),

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 RUN = 6  # lines that make a repeat
-_THIN = re.compile(r'(#.*|[\]\[(){},:]*|"""|import .*|from .* import .*|@\w+)')
+_THIN = re.compile(r'(#.*|[\]\[(){},:]*|"""|@\w+)')
 
 
 def main() -> None:
@@ -65,12 +65,20 @@ def quantile(lengths: Sequence[int], share: float) -> int:
     return lengths[min(len(lengths) - 1, int(share * len(lengths)))]
 
 
+def imports(text: str) -> Iterator[int]:
+    """The numbers of the lines of a module's imports, also of those that take several lines."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
 def repeats(texts: Sequence[str]) -> set[tuple[int, int]]:
     """The lines (number of the text, number of the line) that belong to a repeat."""
     places: dict[tuple[str, ...], list[list[tuple[int, int]]]] = defaultdict(list)
     for t, text in enumerate(texts):
         lines = [(i, " ".join(line.split())) for i, line in enumerate(text.split("\n"), 1)]
-        told = [(i, line) for i, line in lines if not _THIN.fullmatch(line)]
+        imported = set(imports(text))
+        told = [(i, line) for i, line in lines if i not in imported and not _THIN.fullmatch(line)]
         for start in range(len(told) - RUN + 1):
             run = told[start : start + RUN]
             places[tuple(line for _, line in run)].append([(t, i) for i, _ in run])

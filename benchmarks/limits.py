@@ -70,8 +70,42 @@ def pigeons(holes: int = 24) -> LabelSpace:
     return LabelSpace(f"home[{n}, {n}]\nfor i in {n}: exactly(1, home[i, *])\nfor j in {n}: at_most(1, home[*, j])")
 
 
+def groups(names: int = 200, number: int = 60, size: int = 8) -> LabelSpace:
+    """At most one of each of many groups, which overlap at random."""
+    random = np.random.default_rng(0)
+    lines = [f"x[1..{names}]"]
+    for _ in range(number):
+        members = ", ".join(f"x[{v}]" for v in sorted(random.choice(names, size, replace=False) + 1))
+        lines.append(f"at_most(1, {members})")
+    return LabelSpace("\n".join(lines))
+
+
+def schedule(jobs: int = 8, slots: int = 20) -> LabelSpace:
+    """Each job has a slot of its own, and the first half of them come one after the other."""
+    order = "\n".join(f"slot[{k}] < slot[{k + 1}]" for k in range(1, jobs // 2))
+    return LabelSpace(f"slot[1..{jobs}]: 1..{slots}\nall_different(slot[*])\n{order}")
+
+
+def trees(n: int = 5) -> LabelSpace:
+    """The spanning trees of a grid."""
+    return LabelSpace(f"{_grid(n)}tree(e[*, *])")
+
+
+def paths(n: int = 5) -> LabelSpace:
+    """The simple paths from corner to corner of a grid."""
+    return LabelSpace(f"{_grid(n)}path(e[*, *], 0, {n * n - 1})")
+
+
+def _grid(n: int) -> str:
+    """The edges of a grid whose places are numbered row by row."""
+    right = [(n * i + j, n * i + j + 1) for i in range(n) for j in range(n - 1)]
+    down = [(n * i + j, n * i + j + n) for i in range(n - 1) for j in range(n)]
+    return ", ".join(f"e[{a},{b}]" for a, b in right + down) + "\n"
+
+
 SETS: dict[str, Callable[[], LabelSpace]] = {
     "ontology": ontology, "latin": latin, "sudoku": sudoku, "clauses": clauses, "pigeons": pigeons,
+    "sudoku-16": lambda: sudoku(16), "groups": groups, "schedule": schedule, "trees": trees, "paths": paths,
 }  # fmt: skip
 
 

@@ -174,7 +174,10 @@ def test_a_module_missing_from_the_map_is_found(tmp_path: Path) -> None:
 
 LIBRARIES = ("llvmlite", "numba", "numpy", "polars", "pysat", "scipy", "sklearn", "torch")
 PRIVATE = {  # the one file that uses it, says why, and has a test of what it relies on
+    "numba.core.dispatcher": "circuits/jit.py",
     "numba.core.event": "circuits/jit.py",
+    "numba.core.registry": "circuits/jit.py",
+    "numba.core.serialize": "circuits/jit.py",
     "sklearn.utils._param_validation": "models/parameters.py",
     "sklearn.utils._safe_indexing": "models/inference.py",
     "torch._C": "priors/predictive.py",
@@ -221,8 +224,13 @@ def test_a_private_name_is_found() -> None:
 
 INHERITED = {  # private names that our classes get from theirs: which files use them, and why no public name will do
     # scikit-learn checks parameters of its own estimators by this table and method, and documents no other way
-    "_parameter_constraints": {"models/estimators.py", "models/generative.py"},
-    "_validate_params": {"app/preparation.py", "models/estimators.py", "models/generative.py"},
+    "_parameter_constraints": {"models/estimators.py", "models/generative.py", "models/representations.py"},
+    "_validate_params": {
+        "app/preparation.py",
+        "models/estimators.py",
+        "models/generative.py",
+        "models/representations.py",
+    },
     # whether a number is learned or fixed; `named_parameters` would walk through all modules below
     "_parameters": {"priors/learned.py", "priors/relaxations.py"},
     # a shallow copy of a module with another buffer; torch copies modules only with all their tensors

@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -25,9 +26,14 @@ try:
     import fcntl
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
+try:
+    import msvcrt
+except ImportError:  # not Windows
+    msvcrt = None  # type: ignore[assignment]
 
 _OURS = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.dssl-(?P<kind>partial|old)", re.DOTALL)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_BEYOND = 1 << 40  # a place that no file reaches: what is locked on Windows, others cannot even read
 
 
 def write_whole(path: str | Path, data: bytes, *, parents: bool = False) -> None:
@@ -89,6 +95,22 @@ def append(path: str | Path, data: bytes, *, durable: bool = False) -> None:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), before)
             raise
+
+
+def hold(file: BinaryIO | FileIO) -> None:
+    """Wait until no other process holds an open file; then it is held here until it is closed."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return
+    if msvcrt is None:
+        raise OSError(errno.ENOLCK, "this system has no locks, so another process might write to it at the same time")
+    place = file.tell()
+    file.seek(_BEYOND)
+    while True:
+        with suppress(OSError):  # it gives up after ten seconds
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+            break
+    file.seek(place)
 
 
 def remove_folder(path: Path) -> None:

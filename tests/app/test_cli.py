@@ -49,6 +49,15 @@ def test_help_and_checking_rules_load_nothing_heavy(tmp_path: Path) -> None:
     assert "polars" in loaded("import dssl.data.tables")  # the twin: it would be seen
 
 
+def test_loading_a_model_loads_nothing_that_only_learning_needs() -> None:
+    told = "print(*sys.modules, file=sys.stderr)"
+    code = f"import sys, dssl.app.trained, dssl.models.files.saved\n{told}"
+    found = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.split())
+    assert "dssl.models.estimators" in found
+    others = ("sklearn.neighbors", "sklearn.linear_model", "torch._dynamo", "torch._inductor", "sympy", "matplotlib")
+    assert not found & {*others, "jinja2", "starlette", "uvicorn"}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

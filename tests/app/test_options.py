@@ -60,7 +60,7 @@ def test_choices_are_those_of_the_estimator() -> None:
 
     kinds = get_type_hints(Options)
     assert set(get_args(Terms)) == {*TERMS, "none"}
-    assert set(get_args(get_args(kinds["augment"])[0])) == set(AUGMENTATIONS)
+    assert set(get_args(get_args(kinds["augment"])[0])) == {*AUGMENTATIONS, "auto"}
     assert set(get_args(get_args(kinds["prior"])[0])) == {*PRIORS, "auto", "none"}
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,8 +18,8 @@ import pytest
 
 from dssl import DataError, DSSLClassifier, LabelSpace
 from dssl.app import measures, report
-from dssl.app.measures import Calibration, Confusion, Frequency, Level, RuleBreaks, Score
-from dssl.app.report import csp, notices, render, write_report
+from dssl.app.measures import Confusion, Frequency, RuleBreaks, Score
+from dssl.app.report import csp, render, write_report
 from dssl.app.summary import Origin, Summary, Variety, summarise
 
 EVIL = "<script>alert(1)</script>"
@@ -162,7 +161,7 @@ def test_each_section_tells_how_to_read_it(evil: Summary, bare: Summary) -> None
     for summary in (evil, bare):
         text = render(summary)
         sections = re.findall(r'<section id="(\w+)" aria-labelledby.*?</section>', text, re.DOTALL)
-        assert len(sections) == 9
+        assert len(sections) == 13
         for section in re.findall(r'<section id="\w+" aria-labelledby.*?</section>', text, re.DOTALL):
             assert section.count('class="how"') == 1
 
@@ -227,42 +226,6 @@ def test_a_soft_rule_is_marked_and_a_broken_hard_one_stands_out(evil: Summary) -
     assert "soft, 0.9" in text
     assert len(re.findall(r'class="n bad"', text)) == 1
     assert "2 final predictions on unlabelled rows break a rule" in text
-
-
-NOTICES: list[tuple[dict[str, Any], str]] = [
-    ({"collapse": 0.3}, "only 30 % as varied as the labels"),
-    ({"calibrations": (Calibration("test", "raw", (Level(10, 0.9, 0.5),), 0.4),)}, "more confident than they should"),
-    ({"calibrations": (Calibration("test", "raw", (Level(10, 0.5, 0.9),), 0.4),)}, "less confident than they should"),
-    ({"frequencies": (Frequency("x", "x", 0.5, 0.1),)}, "“x” is true in 50.0 % of the labels and predicted for 10.0 %"),
-    ({"scored": "labelled"}, "There are no test rows"),
-    (
-        {"right": {"labelled": (196, 200), "test": (65, 100)}},
-        "98.0 % of labelled rows are right, and 65.0 % of 100 test",
-    ),
-    (
-        {"right": {"labelled": (20, 20), "test": (28, 29)}},
-        "only 29 test rows: on others accuracy may well lie anywhere",
-    ),
-]
-
-
-@pytest.mark.parametrize(("change", "said"), NOTICES)
-def test_what_stands_out_is_said(evil: Summary, change: dict[str, Any], said: str) -> None:
-    calm = replace(evil, collapse=1.0, calibrations=(), frequencies=(), scored="test", right={"test": (70, 80)})
-    assert notices(calm) == []
-    assert "Nothing stands out" in render(calm)
-    (found,) = notices(replace(calm, **change))
-    assert said in found.replace("\xa0", " ")
-
-
-def test_what_chance_makes_is_no_alarm(evil: Summary) -> None:
-    """With 20 labels a difference of 15 points is none; with 2,000 it is."""
-    calm = replace(
-        evil, collapse=1.0, calibrations=(), scored="test", right={}, frequencies=(Frequency("x", "x", 0.5, 0.35),)
-    )
-    few, many = (replace(calm, counts=replace(evil.counts, labelled=n, partly=0)) for n in (20, 2000))
-    assert notices(few) == []
-    assert len(notices(many)) == 1
 
 
 def test_few_rows_looked_at_are_said(evil: Summary) -> None:

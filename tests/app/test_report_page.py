@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pytest
 from browser import console, overflow, requested, scheme, screen
+from sklearn.base import clone
 
 from dssl import DSSLClassifier, LabelSpace
 from dssl.app.report import write_report
@@ -37,6 +39,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
         X_test=x,
         y_test=labels,
         rows=Origin(names=[LONG] * 120),
+        test_rows=Origin(names=[HOSTILE] * 120, cells=pl.DataFrame({"text": [HOSTILE] * 120, LONG: [LONG] * 120})),
+        feature_names=["weight", LONG, HOSTILE],
+        fresh=clone(model),
         settings=model.get_params(),
         command=f"dssl fit {LONG}",
         data={"file": f"{LONG}.csv", "rules": HOSTILE},
@@ -58,7 +63,7 @@ def colour(browser: Chrome, selector: str, what: str) -> str:
     return str(browser.execute_script(script, selector, what))
 
 
-@pytest.mark.parametrize("width", [375, 768, 1280])
+@pytest.mark.parametrize("width", [375, 400, 768, 1280])
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_the_page_loads_without_an_error_a_request_or_overflow(
     browser: Chrome, address: str, width: int, colours: str
@@ -161,3 +166,63 @@ def test_printed_it_is_light_and_nothing_is_cut_off(browser: Chrome, address: st
         e => e.getBoundingClientRect().right > innerWidth + 1).length"""
     assert browser.execute_script(wide) == 0
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def test_headers_of_printed_tables_are_free_to_repeat(browser: Chrome, address: str) -> None:
+    """Chromium repeats a header on the next page only if no button in it has a box of its own."""
+    show(browser, address, 720)
+    assert colour(browser, "#scores th button", "display") != "contents"
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    assert colour(browser, "#scores th button", "display") == "contents"
+    assert colour(browser, "#scores thead", "display") == "table-header-group"
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_what_the_page_begins_with_can_be_read(browser: Chrome, address: str, width: int, colours: str) -> None:
+    """Three sentences, the comparison, wrong rows and columns: on the screen, whole, and nothing over anything else."""
+    show(browser, address, width, colours)
+    first = browser.find_elements("css selector", "#overview > *")[0]
+    assert first.get_attribute("class") == "sentences"
+    assert len(first.find_elements("css selector", "p")) == 3
+    assert _contrast(colour(browser, "body", "backgroundColor"), colour(browser, ".sentences p", "color")) > 7
+    for section, said in (("against", "labels alone"), ("wrong", HOSTILE), ("columns", "weight")):
+        assert said in browser.find_element("id", section).text
+    outside = """return [...document.querySelectorAll("#overview p, #against td, #wrong td, #wrong th, #columns td")]
+        .filter(e => e.offsetWidth && !e.closest("thead"))
+        .filter(e => e.getBoundingClientRect().right > innerWidth + 1 || e.scrollWidth > e.clientWidth + 1).length"""
+    assert browser.execute_script(outside) == 0
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of images with many classes."""
+    random = np.random.default_rng(0)
+    names = np.array([f"kind of thing {i}" for i in range(30)])
+    y = np.tile(np.arange(30), 10)
+    x = random.normal(size=(300, 1, 6, 6))
+    x[np.arange(300), 0, y // 6, y % 6] += 2
+    model = DSSLClassifier(steps=10, random_state=0, network="mlp", calibrate=False).fit(x, names[y])
+    summary = summarise(
+        model, x, names[y], X_test=x, y_test=names[np.roll(y, 1)], settings={}, command="", data={}, seconds=1.0
+    )
+    return write_report(summary, tmp_path_factory.mktemp("many") / "report.html").as_uri()
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_matrices_of_many_classes_and_pictures_are_legible(
+    browser: Chrome, many: str, width: int, colours: str
+) -> None:
+    show(browser, many, width, colours)
+    assert overflow(browser) <= 0
+    assert console(browser) == []
+    drawn = "const e = document.querySelector('#scores svg.chart'); return e.getBoundingClientRect().width / "
+    assert browser.execute_script(drawn + "e.viewBox.baseVal.width") == pytest.approx(1, abs=0.01)  # never made smaller
+    names = [e.text for e in browser.find_elements("css selector", "#scores svg.chart text.name.end")]
+    assert len(set(names)) == 30
+    sizes = "return [...document.querySelectorAll('#wrong img')].map(e => [e.naturalWidth, e.offsetWidth, e.alt])"
+    found = browser.execute_script(sizes)
+    assert len(found) == 20
+    assert all(natural == 6 and shown >= 48 and alt.startswith("Row ") for natural, shown, alt in found)

@@ -212,8 +212,8 @@ def _without(content: dict[str, Any]) -> Any:
 
 
 DAMAGE: list[tuple[Any, str]] = [
-    (lambda c: c | {"version": 3}, "has version 3 of the format, and this dssl reads up to 2\nUpdate dssl"),
-    (lambda c: c | {"version": 1}, "was written by an earlier dssl: version 1 of the format, not 2\nFit again"),
+    (lambda c: c | {"version": 4}, "has version 4 of the format, and this dssl reads up to 3\nUpdate dssl"),
+    (lambda c: c | {"version": 1}, "was written by an earlier dssl: version 1 of the format, not 3\nFit again"),
     (lambda c: c | {"version": None}, "has version None"),
     (lambda c: c | {"format": "other"}, "is not the summary of a run"),
     (lambda c: [c], "is not the summary of a run"),

@@ -127,6 +127,7 @@ WAYS = {
     "month's name first": ("%B %d, %Y", "%b %d %Y %H:%M:%S"),
     "year and month": ("%Y-%m", "%Y/%m"),
     "month and year": ("%m/%Y", "%m-%Y"),
+    "time of day": ("%H:%M:%S", "%I:%M:%S %p"),
 }
 
 
@@ -138,12 +139,13 @@ def test_dates_are_read_as_python_writes_them(moment: datetime) -> None:
         for way in ways:
             expected = moment if "%S" in way else moment.replace(hour=0, minute=0, second=0)
             expected = expected if "%d" in way else expected.replace(day=1)
+            expected = expected if "%Y" in way else expected.replace(year=1970, month=1)
             text = expected.strftime(way)
             assert dates(pl.Series([text]), form).to_list() == [expected], text
 
 
 @pytest.mark.parametrize(
-    "text", ["2020-02-30", "32.1.2020", "2020-13-01", "1.2.3.4", "hello", "2020", "2020-13", "0/2020"]
+    "text", ["2020-02-30", "32.1.2020", "2020-13-01", "1.2.3.4", "hello", "2020", "2020-13", "0/2020", "24:10", "7:5"]
 )
 def test_what_is_no_date(text: str) -> None:
     assert date_forms(pl.Series([text])) == []

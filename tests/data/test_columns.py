@@ -29,6 +29,10 @@ def found(values: Any, categorical: bool = False) -> Column:
     return find_columns(table(c=values), ["c"], ["c"] if categorical else [])[0]
 
 
+WEEKDAY = ["c: weekday, sine", "c: weekday, cosine"]
+HOUR = ["c: hour", "c: hour, sine", "c: hour, cosine"]
+
+
 @pytest.mark.parametrize(
     ("values", "kind", "inputs"),
     [
@@ -51,11 +55,14 @@ def found(values: Any, categorical: bool = False) -> Column:
         (
             ["2020-01-02", "2022-03-04", "2022-03-05"],
             "date",
-            ["c: age in days", "c: year", "c: month", "c: day", "c: weekday"],
+            ["c: age in days", "c: month, sine", "c: month, cosine", "c: day", "c: weekend", *WEEKDAY],
         ),
-        (["1.2.2020", "1.2.2021", None], "date", ["c: age in days", "c: year", "c: weekday", "c is missing"]),
-        (["26-FEB-1987 15:01:01.79", "28-FEB-1987 16:02:00.00"], "date", ["c: age in days", "c: hour"]),
-        (pl.Series([1, 2, 30]).cast(pl.Date), "date", ["c: age in days", "c: weekday"]),
+        (["1.2.2020", "1.2.2021", None], "date", ["c: age in days", "c: weekend", *WEEKDAY, "c is missing"]),
+        (["26-FEB-1987 15:01:01.79", "28-FEB-1987 16:02:00.00"], "date", ["c: age in days", *HOUR]),
+        (pl.Series([1, 2, 30]).cast(pl.Date), "date", ["c: age in days", "c: weekend", *WEEKDAY]),
+        (["18:45", "9:05", "n/a"], "date", [*HOUR, "c is missing"]),
+        (["6:45 pm", "9:05:30 AM", "12:00 am"], "date", HOUR),
+        (["A-0012", "A-0013", "A-0012"], "categorical", ["c=A-0012", "c=A-0013"]),
         (pl.Series([1, 2, 2]).cast(pl.Duration("us")), "numeric", ["c"]),
     ],
 )

@@ -38,6 +38,23 @@ def test_weights_count_like_repeated_rows() -> None:
     np.testing.assert_allclose(weighted.scale, repeated.scale)
 
 
+def test_rare_categories_stay_a_step_of_one() -> None:
+    """A category of one row in a hundred, divided by its spread, would be ten spreads away from all others."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(5, 30, 400), np.arange(400) % 100 == 0, np.arange(400) % 2 == 0])
+    fitted = Standardiser.fit(x)
+    np.testing.assert_allclose(fitted.scale, [x[:, 0].std(), 1, 1])
+    np.testing.assert_allclose(Standardiser.fit(x, shared=False).scale, fitted.scale)
+    np.testing.assert_allclose(Standardiser.fit(x, shared=True).scale, np.sqrt(x.var(axis=0).mean()))
+    of_moments = Standardiser.of_moments(x.mean(axis=0), x.var(axis=0), 2)
+    np.testing.assert_allclose(of_moments.scale, fitted.scale)
+
+
+def test_a_table_of_zeros_and_ones_has_one_scale() -> None:
+    x = (np.arange(1000)[:, None] % np.array([2, 7, 500]) == 0).astype(float)
+    np.testing.assert_allclose(Standardiser.fit(x).scale, np.sqrt(x.var(axis=0).mean()))
+
+
 def test_images_are_standardised_by_channel() -> None:
     x = np.random.default_rng(0).normal(size=(50, 2, 4, 4)) * np.array([1, 90])[:, None, None] + 7
     z = Standardiser.fit(x)(x)

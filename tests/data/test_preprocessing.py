@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dssl.data.columns import find_columns
+from dssl.data.columns import Column, find_columns
 from dssl.data.preprocessing import Preprocessing
 from dssl.data.tables import Table
 from dssl.data.transformer import Notes
@@ -135,3 +135,14 @@ def test_models_from_python_read_columns_of_numbers() -> None:
     np.testing.assert_array_equal(fitted(table(a=["1"], b=["2"])), [[1, 2]])
     with pytest.raises(DataError, match="'b' is empty"):
         fitted(table(a=["1"], b=pl.Series([None], dtype=pl.String)))
+
+
+def test_inputs_are_found_by_the_column_they_are_made_of() -> None:
+    columns = (
+        Column("size", "numeric", fill=1.0, flagged=True),
+        Column("name", "left out", why="all differ"),
+        Column("colour", "categorical", values=("red", "blue", "green")),
+    )
+    saved = Preprocessing(columns)
+    assert saved.inputs_of == {"size": [0, 1], "colour": [2, 3, 4]}
+    assert [saved.inputs[i] for i in saved.inputs_of["colour"]] == list(columns[2].inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def test_what_pandas_has_for_unknown() -> None:
 def test_months_of_pandas_and_frames_that_wait() -> None:
     months = pd.DataFrame({"month": pd.period_range("2019-01", periods=40, freq="M")})
     assert TableTransformer().fit(months).get_feature_names_out().tolist() == [
-        "month: age in days", "month: year", "month: month",
+        "month: age in days", "month: month, sine", "month: month, cosine",
     ]  # fmt: skip
     expected = TableTransformer().fit_transform(MIXED).toarray()
     np.testing.assert_array_equal(TableTransformer().fit_transform(MIXED.lazy()).toarray(), expected)
@@ -174,9 +175,38 @@ def test_new_dates_count_as_the_last_that_were_seen() -> None:
         in notes.sentences()[1]
     )
     assert x[0, names.index("day: age in days")] == x[1, names.index("day: age in days")] == 0
-    assert x[0, names.index("day: year")] == 2021
-    assert x[0, names.index("day: month")] == 5
+    assert x[0, names.index("day: month, sine")] == pytest.approx(np.sin(5 * np.pi / 6))
     assert x[2].tolist() == fitted.transform({"day": ["2020-03-01"]})[0].tolist()  # the middle one fills gaps
+
+
+def test_times_of_day_are_places_on_a_circle() -> None:
+    fitted = TableTransformer().fit({"at": ["0:00", "6:30", "23:59"]})
+    x = fitted.transform({"at": ["23:59", "0:00", "6:00 pm"]})
+    np.testing.assert_allclose(x[:, 0], [23 + 59 / 60, 0, 18], rtol=1e-6)
+    np.testing.assert_allclose(x[0, 1:], x[1, 1:], atol=0.005)
+    np.testing.assert_allclose(x[2, 1:], [-1, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("moved", [0.0, -1e9])
+def test_numbers_with_a_long_tail_count_by_their_size(moved: float) -> None:
+    """Divided by their spread, all but a few would be one number."""
+    x = 10.0 ** np.linspace(-3, 9, 200) + moved
+    fitted = TableTransformer().fit({"x": x})
+    (column,) = fitted.columns_
+    assert column.tail is not None
+    assert column.shown.endswith("long tail")
+    centre, unit = column.tail
+    z = fitted.transform({"x": x})[:, 0]
+    np.testing.assert_allclose(z, [math.asinh((v - centre) / unit) for v in x], rtol=1e-5)
+    assert (np.diff(z) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "x", [np.arange(300.0), np.arange(300) % 100 == 0, [*range(299), 1e300], 1 + np.arange(20) * 1e-16]
+)
+def test_other_numbers_stay_as_they_are(x: Any) -> None:
+    (column,) = TableTransformer().fit({"x": np.asarray(x, float)[::-1]}).columns_
+    assert column.tail is None
 
 
 def test_dates_at_the_ends_of_the_calendar() -> None:

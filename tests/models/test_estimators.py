@@ -843,3 +843,19 @@ def test_pandas_and_polars_come_back_with_their_index(tmp_path: Any) -> None:
         model.set_output(transform="numpy")
     save(model, tmp_path / "model")
     pd.testing.assert_series_equal(load(tmp_path / "model").predict(x), found)
+
+
+def test_watched_rows_are_in_the_log_and_decide_nothing() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 3))
+    y = np.where(np.arange(200) < 20, (x[:, 0] > 0).astype(int), -1)
+    told = (x[100:], (x[100:, 0] > 0).astype(int))
+    plain = DSSLClassifier(steps=40, random_state=0).fit(x[:100], y[:100])
+    watched = DSSLClassifier(steps=40, random_state=0).fit(x[:100], y[:100], watched=told)
+    assert (plain.predict_proba(x) == watched.predict_proba(x)).all()
+    assert "watched" not in plain.history_[0]
+    assert len({row["watched"] for row in watched.history_}) > 1
+    loose = DSSLClassifier(steps=40, random_state=0, calibrate=False).fit(x[:100], y[:100], watched=told)
+    assert loose.history_[-1]["watched"] == loose.score(*told)  # calibration may still change predictions
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        DSSLClassifier(steps=2, random_state=0).fit(x, y, watched=(x, y[:5]))

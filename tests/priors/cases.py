@@ -12,6 +12,7 @@ import oracle
 from dssl.logic.space import LabelSpace
 from dssl.priors import DeterministicPrior, EntropyPrior, ExclusivityPrior, Prior, PseudoLabelPrior, SpikePrior
 from dssl.priors.learned import LearnedPrior, learn_prior
+from dssl.priors.null_category import NullCategoryPrior
 from dssl.priors.tnorms import TNormPrior
 
 ANIMALS = """
@@ -52,6 +53,7 @@ PRIORS: dict[str, Callable[[LabelSpace], Prior]] = {
     "learned": lambda space: learned(space),
     "learned, jointly": lambda space: learned(space, learn=True, normalised=True, learn_power=True, scale="none"),
     "spike": lambda space: SpikePrior(space, smoothstep),
+    "null category": lambda space: NullCategoryPrior(space, 3.0),
     "product": lambda space: TNormPrior(space, "product"),
     "goedel": lambda space: TNormPrior(space, "goedel"),
     "lukasiewicz": lambda space: TNormPrior(space, "lukasiewicz"),

@@ -27,11 +27,6 @@ from dssl.logic.labels import Columns
 from dssl.logic.language.variables import Variable, listed, shown
 from dssl.logic.space import LabelSpace
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: one page at a time
-    fcntl = None  # type: ignore[assignment]
-
 LABEL, CANNOT_TELL, UNDO = "label", "cannot tell", "undo"
 _FIRST = ("id", "row", "time", "answer")
 _ID = re.compile(r"[0-9a-z-]{8,64}")
@@ -159,8 +154,7 @@ class AnswerFile:
         """What is in the file, which nobody else can add to meanwhile; half a line that a crash left is cut off."""
         try:
             with open(self.path, "a+b", buffering=0) as file:
-                if fcntl is not None:
-                    fcntl.flock(file, fcntl.LOCK_EX)
+                files.hold(file)
                 content = self._bytes()
                 answers = self._read(content)
                 file.truncate(content.rfind(b"\n") + 1)

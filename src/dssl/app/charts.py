@@ -282,7 +282,7 @@ def matrix(values: Sequence[str], cells: Sequence[tuple[int, int, int]], *, labe
     """A confusion matrix: rows are true values, columns predicted ones, shaded by their share of the row."""
     size = len(values)
     side = 34 if size <= 12 else 26 if size <= 20 else 16
-    names = [shortened(value, 12) for value in values]
+    names = _distinct(values, 12)
     margin = 34 + int(6.8 * max(map(len, names), default=1))
     turned = max(map(len, names), default=0) > 3
     top = margin if turned else 44
@@ -309,6 +309,17 @@ def matrix(values: Sequence[str], cells: Sequence[tuple[int, int, int]], *, labe
                 yield _text(left + side / 2, high + side / 2 + 4, count, "count mid")
 
     return _picture(margin + size * side + 8, top + size * side + 8, label, body())
+
+
+def _distinct(names: Sequence[str], most: int) -> list[str]:
+    """Names cut to so many letters: their beginnings, or their ends if that leaves more of them apart.
+
+    >>> _distinct(["kind of tent 1", "kind of tent 2"], 8)
+    ['… tent 1', '… tent 2']
+    """
+    first = [shortened(name, most) for name in names]
+    last = [name if len(name) <= most else "…" + name[len(name) - most + 1 :] for name in names]
+    return last if len(set(last)) > len(set(first)) else first
 
 
 def _cell(x: float, y: float, side: int, share: float, right: bool, said: str) -> Markup:

@@ -315,13 +315,18 @@ def confusions(part: Part) -> tuple[Confusion, ...]:
     return tuple(out)
 
 
-def right(part: Part) -> tuple[int, int]:
-    """How many rows are predicted right in everything known about them, and how many have something known."""
+def row_hits(part: Part) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Masks of the rows that are predicted right in everything known about them, and of those with something known."""
     known = ~np.isnan(part.known)
-    rows = known.any(axis=1)
     hits = ((part.final == part.known) | ~known).all(axis=1)
     if part.missed is not None:
         hits &= part.missed == 0
+    return hits, np.asarray(known.any(axis=1))
+
+
+def right(part: Part) -> tuple[int, int]:
+    """How many rows are predicted right in everything known about them, and how many have something known."""
+    hits, rows = row_hits(part)
     return int(hits[rows].sum()), int(rows.sum())
 
 
@@ -364,7 +369,7 @@ class Calibration:
     """
 
     part: str
-    stage: str  # "raw" or "final"
+    stage: str  # "raw" or "final"; "before" they were calibrated
     levels: tuple[Level, ...]
     error: float
 

@@ -33,6 +33,8 @@ def machine(help: str, **more: Any) -> Parameter:
 
 Terms = Literal[
     "fixmatch",
+    "ladder",
+    "m2",
     "mean-teacher",
     "mixmatch",
     "mixup",
@@ -77,7 +79,8 @@ class Options:
     ] = None
 
     prior: Annotated[
-        Literal["auto", "deterministic", "entropy", "exclusivity", "pseudo-label", "learned", "none"] | None,
+        Literal["auto", "deterministic", "entropy", "exclusivity", "pseudo-label", "null-category", "learned", "none"]
+        | None,
         _learning("What to expect of predictions on unlabelled rows; none: learn from labels only. Default auto."),
     ] = None
     prior_weight: Annotated[float | None, _learning("Its weight λ. Default: as planned, or .3.")] = None
@@ -94,8 +97,8 @@ class Options:
     ] = None
     consistency_weight: Annotated[float | None, _learning("Their weight μ. Default 1.")] = None
     augment: Annotated[
-        Literal["image", "digits", "table"] | None,
-        _learning("Changes of rows that leave their labels as they are. Default: none."),
+        Literal["auto", "image", "digits", "table"] | None,
+        _learning("Changes of rows that leave their labels as they are; 'auto' asks labels. Default: none."),
     ] = None
     network: Annotated[
         Literal["linear", "mlp", "cnn", "wrn-28-2", "sequence", "transformer"] | None,
@@ -145,6 +148,13 @@ class Options:
     )
     early_stopping: Annotated[bool | None, Parameter(show=False, **FLAG)] = None  # removed, see _GONE
     labelled_batch: Annotated[int | None, Parameter(show=False)] = None
+    compare: Annotated[
+        bool | None,
+        _learning(
+            "Where there are test rows, learn from labels alone too, without and with the rules, to compare. "
+            "The default; it takes about half as long again."
+        ),
+    ] = None
     seed: Annotated[int | None, _learning("The same seed gives the same model. Default 0.")] = None
 
     devices: Annotated[int | None, machine("Processes to train in, each with its device. Default 1.")] = None

@@ -44,7 +44,7 @@ _DIRECT = [
 ]  # the estimator's own
 _OBJECTIVE = "balance ramp consistency_weight constrained components".split()
 _LOOP = "weight_decay unlabelled_batch ema patience validation_fraction devices accelerator".split()
-_FREE = ("out", "overwrite", "devices", "checkpoint_every", "accelerator")  # that leave the model as it is
+_FREE = ("out", "overwrite", "devices", "checkpoint_every", "accelerator", "compare")  # that leave the model as it is
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self.known)
 
-    def origin(self) -> Origin:
-        """Where they come from, for a summary."""
+    def origin(self, without: Sequence[str] = ()) -> Origin:
+        """Where they come from, for a summary, which may show their columns without some."""
         from dssl.app.summary import Origin
 
-        return Origin(self.numbers.tolist(), self.names, self.cells)
+        return Origin(self.numbers.tolist(), self.names, self.cells.drop(without, strict=False))
 
     @property
     def labelled(self) -> NDArray[np.bool_]:

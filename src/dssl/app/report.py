@@ -7,7 +7,6 @@ import csv
 import hashlib
 import io
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from dssl.app import charts
+from dssl.app.findings.comparison import CONSTANT, LABELS, MODEL, RULES
+from dssl.app.findings.sentences import by_difference, excess, notices, three_sentences
 from dssl.app.measures import CLASSES, Confusion, Frequency, Histogram, RuleBreaks, Score, interval
 from dssl.app.summary import Cells, Summary
 from dssl.errors import DataError
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _PARTS = {"labelled": 1, "unlabelled": 6, "test": 3}  # and their colours
-_RATES = {"accuracy": "accuracy on labelled rows in training", "score": "accuracy on held-out labelled rows"}
+_RATES = {  # columns of a log, and what they are
+    "accuracy": "labelled rows of each update, as the network alone predicts them",
+    "score": "labelled rows held out to stop by, given the rules",
+    "watched": "test rows, given the rules",
+}
 _NOT_LOSS = {"step", "lr", "total", "seconds", *_RATES}  # columns of a log that are not part of the loss
 _RULES, _SCORES, _PAIRS, _VARIETIES, _MISTAKES, _FEATURES = 100, 100, 30, 30, 10, 12  # shown at most
 _MATRICES, _MATRIX_CELLS, _SETTINGS = 4, 3000, 200
+_BESIDE = 12  # values of a matrix, at most, that has a table beside it
 _VALUES = 12  # columns of a row
-_COLLAPSED, _UNCALIBRATED = 0.5, 0.1  # from which a notice is given
-_OFTEN = 0.1  # difference of frequencies that a notice is given for, if chance would not make it
-_CHANCE = 2.0  # standard errors that chance makes
-_BY_HEART, _THIN = 0.1, 50  # how far test rows may lie below labelled ones; test rows below which they are few
+_IMPORTANT = 15  # columns of the table
 
 
 def write_report(summary: Summary, path: str | Path) -> Path:
@@ -58,7 +61,11 @@ def render(summary: Summary) -> str:
         style=style,
         script=script,
         policy=policy,
+        sentences=three_sentences(summary),
         tiles=_tiles(summary),
+        comparison=_comparison(summary),
+        wrong=_wrong(summary),
+        columns=_columns(summary),
         notices=notices(summary),
         data=_data(summary),
         rules=_rules(summary.rules),
@@ -170,12 +177,8 @@ def _calibration_tile(summary: Summary) -> tuple[str, str, str]:
     if not summary.calibrations:
         return "Calibration error", "–", "No labels to compare confidence with."
     last = summary.calibrations[-1]
-    side = "overconfident" if _excess(last.levels) > 0 else "underconfident"
+    side = "overconfident" if excess(last.levels) > 0 else "underconfident"
     return "Calibration error", charts.percent(last.error), f"on {last.part} rows, {side} on average"
-
-
-def _excess(levels: Sequence[Any]) -> float:
-    return float(sum(level.count * (level.confidence - level.right) for level in levels))
 
 
 def _variety_tile(summary: Summary) -> tuple[str, str, str]:
@@ -190,78 +193,7 @@ def _steps(summary: Summary) -> str:
     return "" if steps is None else f"{steps:,.0f} steps, "
 
 
-def notices(summary: Summary) -> list[str]:
-    """What stands out, in sentences, each with what to do about it."""
-    out = []
-    for part, found in summary.broken.items():
-        if found.final:
-            out.append(
-                f"{found.final:,} final predictions on {part} rows break a rule. "
-                "This should never happen: please report it."
-            )
-    if summary.collapse is not None and summary.collapse < _COLLAPSED:
-        out.append(
-            f"Predictions on unlabelled rows are only {100 * summary.collapse:.0f} % as varied as the labels. Lower "
-            "the prior's weight, raise balance or ramp, or label more rows."
-        )
-    last = summary.calibrations[-1] if summary.calibrations else None
-    if last is not None and last.part == "test" and last.error > _UNCALIBRATED:
-        sure = "more" if _excess(last.levels) > 0 else "less"
-        out.append(
-            f"Probabilities are {sure} confident than they should be (calibration error {charts.percent(last.error)}): "
-            "trust the order of predictions rather than their probabilities."
-        )
-    out += _test_notices(summary)
-    apart = [f for f in _by_difference(summary.frequencies) if _difference(f) > max(_OFTEN, _by_chance(f, summary))]
-    if apart:
-        f = apart[0]
-        others = len(apart) - 1
-        more = f" ({others} other gap{'s' * (others > 1)} above 10 points)" if others else ""
-        out.append(
-            f"“{charts.shortened(f.column, 80)}” is true in {charts.percent(f.labelled or 0)} of the labels and "
-            f"predicted for {charts.percent(f.predicted or 0)} of the unlabelled rows{more}. Either the labels are not "
-            "typical, or the model is biased."
-        )
-    if summary.scored == "labelled":
-        out.append("There are no test rows: scores and calibration are of the rows the model was trained on.")
-    return out
-
-
-def _test_notices(summary: Summary) -> list[str]:
-    """What the number of test rows, and their distance from the labelled ones, says about accuracy."""
-    (hits, of), (known, labelled) = (summary.right.get(part, (0, 0)) for part in ("test", "labelled"))
-    if not of:
-        return []
-    low, high = interval(hits, of)
-    out = []
-    if labelled and known / labelled - high > _BY_HEART:
-        out.append(
-            f"{charts.percent(known / labelled)} of labelled rows are right, and {charts.percent(hits / of)} of "
-            f"{of:,} test rows: the model knows its labels by heart. Trust the test rows; more labels will help most."
-        )
-    if of < _THIN:
-        out.append(
-            f"There are only {of:,} test rows: on others accuracy may well lie anywhere from {100 * low:.0f} to "
-            f"{100 * high:.0f} %. Hold more rows out before you compare models."
-        )
-    return out
-
-
 # ---- data ----
-
-
-def _by_chance(f: Frequency, summary: Summary) -> float:
-    """A difference that the draw of so many labelled rows makes by itself."""
-    spread = max(p * (1 - p) for p in (f.labelled or 0.0, f.predicted or 0.0))
-    return _CHANCE * math.sqrt(spread / max(1, summary.counts.labelled + summary.counts.partly))
-
-
-def _difference(f: Frequency) -> float:
-    return -1.0 if f.labelled is None or f.predicted is None else abs(f.labelled - f.predicted)
-
-
-def _by_difference(frequencies: Sequence[Frequency]) -> list[Frequency]:
-    return sorted(frequencies, key=_difference, reverse=True)
 
 
 def _data(summary: Summary) -> dict[str, Any]:
@@ -273,7 +205,7 @@ def _data(summary: Summary) -> dict[str, Any]:
         ("test", c.test, 3),
     ]
     some = [f for f in summary.frequencies if f.labelled is not None or f.predicted is not None]
-    shown = some if len(some) <= _PAIRS else _by_difference(some)[:_PAIRS]
+    shown = some if len(some) <= _PAIRS else by_difference(some)[:_PAIRS]
     names = ("labels", "predicted for unlabelled rows")
     return {
         "bar": charts.stacked(items, label=f"Rows: {_rows_text(summary)}"),
@@ -322,7 +254,7 @@ def _curves(summary: Summary) -> dict[str, Any] | None:
     loss = [charts.Series(name, _points(rows, name), i + 1) for i, name in enumerate(["total", *names[:5]])]
     rates = [charts.Series(_RATES[name], _points(rows, name), 1 + 2 * i) for i, name in enumerate(_RATES)]
     panels = []
-    for title, series, upwards, unit in (("Loss", loss, "loss", False), ("Accuracy", rates, "accuracy", True)):
+    for title, series, upwards, unit in (("Loss", loss, "loss", False), ("Rows predicted right", rates, "share", True)):
         series = [one for one in series if any(y is not None for _, y in one.points)]
         if series:
             label = f"{title} over the steps of training: {', '.join(one.name for one in series)}"
@@ -330,7 +262,8 @@ def _curves(summary: Summary) -> dict[str, Any] | None:
             items = [(one.name, one.colour, f"line {i}") for i, one in enumerate(series)]
             panels.append((title, chart, charts.legend(items)))
     last = [(one.name, y) for one in (*loss, *rates) for y in [one.points[-1][1]] if y is not None]
-    return {"panels": panels, "last": last}
+    held = any(one.name != _RATES["accuracy"] and one.points[-1][1] is not None for one in rates)
+    return {"panels": panels, "last": last, "held": held}
 
 
 def _points(rows: Sequence[Mapping[str, float | None]], name: str) -> list[tuple[float, float | None]]:
@@ -372,7 +305,7 @@ def _confusions(summary: Summary) -> dict[str, Any]:
         cells += len(c.cells) if fits else 0
         label = f"Confusion matrix of {c.variable} on {summary.scored} rows"
         chart = charts.matrix(c.values, c.cells, label=label) if fits else None
-        out.append({"variable": c.variable, "chart": chart, "mistakes": _mistakes(c)})
+        out.append({"variable": c.variable, "chart": chart, "mistakes": _mistakes(c), "large": len(c.values) > _BESIDE})
     return {"shown": out, "left_out": len(summary.confusions) - len(out)}
 
 
@@ -393,7 +326,10 @@ def _scores(scores: Sequence[Score]) -> dict[str, Any]:
 def _calibration(summary: Summary) -> dict[str, Any] | None:
     if not summary.calibrations:
         return None
-    names = {"raw": ("the network alone (θ)", 2), "final": ("given the rules", 1)}
+    ruled = "given the rules" if summary.rules else "as they are"
+    names = {"before": (f"{ruled}, before calibration", 4), "raw": ("the network alone (θ)", 2), "final": (ruled, 1)}
+    if not summary.rules:
+        names |= {"raw": (ruled, 1)}
     found = summary.calibrations[::-1]  # the final ones, if there are any, first
     curves = [(*names[c.stage], [(v.count, v.confidence, v.right) for v in c.levels]) for c in found]
     label = "Reliability: " + "; ".join(
@@ -405,6 +341,50 @@ def _calibration(summary: Summary) -> dict[str, Any] | None:
         "rows": [(names[c.stage][0], c.error, sum(v.count for v in c.levels)) for c in summary.calibrations],
         "part": summary.calibrations[0].part,
     }
+
+
+# ---- against what, and where it fails ----
+
+
+_WAYS = {
+    CONSTANT: "the most frequent label, whatever the row",
+    LABELS: "the same network, from labelled rows only, as if there were no rules",
+    RULES: "the same, with the rules",
+    MODEL: "labels, rules and unlabelled rows",
+}
+
+
+def _comparison(summary: Summary) -> dict[str, Any] | None:
+    """Each way with its share, interval, and how it differs from the model."""
+    if not summary.comparison:
+        return None
+    rows = []
+    for way in summary.comparison:
+        low, high = interval(way.right, way.of)
+        fate = "" if way.name == MODEL else "no" if not way.differs else "yes"
+        rows.append({"way": way, "what": _WAYS[way.name], "low": low, "high": high, "differs": fate})
+    return {"rows": rows, "seconds": duration(sum(way.seconds for way in summary.comparison))}
+
+
+def _wrong(summary: Summary) -> dict[str, Any]:
+    """The wrong rows that are listed, of how many."""
+    hits, of = summary.right.get(summary.scored or "", (0, 0))
+    rows = summary.mistakes
+    return {
+        "rows": rows,
+        "of": of - hits,
+        "named": any(m.name not in (None, f"line {m.row}", f"row {m.row}") for m in rows),
+        "pictures": any(m.picture for m in rows),
+        "cells": any(m.cells for m in rows),
+    }
+
+
+def _columns(summary: Summary) -> dict[str, Any] | None:
+    """The columns that matter most, and how many others there are."""
+    if not summary.importances:
+        return None
+    shown = summary.importances[:_IMPORTANT]
+    return {"shown": shown, "left_out": len(summary.importances) - len(shown), "most": max(i.lost for i in shown)}
 
 
 # ---- what to label next ----

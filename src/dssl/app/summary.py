@@ -20,20 +20,27 @@ from sklearn.utils.validation import check_is_fitted
 
 import dssl
 from dssl.app import measures
+from dssl.app.findings.changed import Changed, changed_by_rules
+from dssl.app.findings.comparison import Way, compare
+from dssl.app.findings.importance import Importance, importances
+from dssl.app.findings.mistakes import Mistake, mistakes
 from dssl.app.measures import Part
 from dssl.errors import DataError
 from dssl.files import present, write_whole
 from dssl.logic.labels import Columns
 from dssl.logic.language.variables import shown
+from dssl.models.auto.calibration import Calibrated, uncalibrated
 from dssl.models.auto.elements import network_name
+from dssl.models.auto.plan import Decision
+from dssl.models.auto.ridge import Blended
 from dssl.models.estimators import DSSLClassifier
-from dssl.models.inference import count, taken
+from dssl.models.inference import count, features_of, run, taken
 from dssl.training.balance import collapse
 
-_FORMAT, _VERSION = "dssl summary", 2
+_FORMAT, _VERSION = "dssl summary", 3
 _ROWS, _CELLS, _SEED = 20_000, 20_000_000, 0  # rows and cells of a part, at most; seed of the draw
 _CURVE = 300  # points of a learning curve, at most
-_UNSURE = 20  # rows listed as worth labelling
+_UNSURE, _WRONG = 20, 20  # rows listed as worth labelling, and as wrong
 _COLUMNS, _LONGEST = 60, 500  # of a listed row: columns, and characters of each
 
 Cells = dict[str, str]  # of one row, by column
@@ -121,6 +128,11 @@ class Summary:
     varieties: tuple[Variety, ...]
     uncertain: tuple[measures.Uncertain, ...]
     uncertain_cells: tuple[Cells, ...]  # of the same rows; empty where the columns of the file are not known
+    comparison: tuple[Way, ...]  # test rows by simpler means, and by the model; empty if they were not tried
+    changed: dict[str, Changed]  # by the rules
+    mistakes: tuple[Mistake, ...]  # of the part that is scored
+    importances: tuple[Importance, ...]  # of the table's columns, on test rows
+    plan: tuple[Decision, ...]
 
     @property
     def score(self) -> float | None:
@@ -185,7 +197,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         return None if value is None else _read(inner[0], value, where)
     elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    elif kind in (int, str) and type(value) is kind:
+    elif kind in (int, str, bool) and type(value) is kind:
         return value
     raise TypeError(f"{where.lstrip('.')} is {_shown(value)}")
 
@@ -218,7 +230,10 @@ def summarise(
     y_test: Any = None,
     missed: measures.Positions | None = None,
     rows: Origin = Origin(),
+    test_rows: Origin = Origin(),
     feature_names: Sequence[str] | None = None,
+    inputs_of: Mapping[str, Sequence[int]] | None = None,
+    fresh: DSSLClassifier | None = None,
     log_rows: Sequence[Mapping[str, Any]] | None = None,
     settings: Mapping[str, Any],
     command: str,
@@ -235,7 +250,9 @@ def summarise(
     >>> summary.counts
     Counts(rows=20, labelled=10, partly=0, unlabelled=10, test=0)
 
-    * `rows`: where the rows of X come from, for the list of those worth labelling.
+    * `rows`, `test_rows`: where they come from, for the lists of those worth labelling, and of those that are wrong.
+    * `inputs_of`: which inputs, by place, were made of each column of a table; by default each is one.
+    * `fresh`: an estimator with the same settings that has not learned: simpler ways are tried and compared with it.
     * `log_rows`: the rows of the run's log, by default `model.history_`.
     * `missed`: how many labels each test row has that the space does not have; such a row is never right.
     * `settings`, `command`, `data`: shown as they are. `data["title"]` or `data["file"]` names the run.
@@ -250,6 +267,7 @@ def summarise(
     if count(X) != len(columns):
         raise DataError(f"{count(X):,} rows and {len(columns):,} labels\nGive one label per row.")
     rows.require(len(columns))
+    test_rows.require(0 if X_test is None else count(X_test))
     parts = _parts(model, X, columns, X_test, y_test, missed)
     names = feature_names if feature_names is not None else getattr(model, "feature_names_in_", None)
     title = data.get("title", data.get("file", "A run"))
@@ -270,6 +288,8 @@ def summarise(
         looked_at={name: (len(part), part.total) for name, part in parts.items()},
         curves=_curves(model.history_ if log_rows is None else log_rows),
         **_measured(model, columns, parts, rows),
+        **_found(model, _Rows(X, columns, rows, X_test, test_rows), parts, names, inputs_of, fresh),
+        plan=model.plan_.decisions,
     )
 
 
@@ -328,7 +348,6 @@ def _measured(model: DSSLClassifier, columns: Columns, parts: Mapping[str, Part]
         "scores": () if scored is None else measures.scores(scored),
         "variable_scores": () if scored is None else measures.variable_scores(scored),
         "confusions": () if scored is None else measures.confusions(scored),
-        "calibrations": () if scored is None else measures.calibrations(scored),
         "collapse": None if found is None else found.share,
         "varieties": ()
         if found is None
@@ -339,6 +358,64 @@ def _measured(model: DSSLClassifier, columns: Columns, parts: Mapping[str, Part]
         "uncertain": tuple(replace(u, row=rows.number(u.row)) for u in unsure),
         "uncertain_cells": tuple(rows.shown(u.row) for u in unsure),
     }
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a run, as the model takes them, and where they come from."""
+
+    X: Any
+    columns: Columns
+    rows: Origin
+    X_test: Any
+    test_rows: Origin
+
+    def of(self, part: Part) -> tuple[Any, Origin]:
+        return (self.X_test, self.test_rows) if part.name == "test" else (taken(self.X, part.rows), self.rows)
+
+
+def _found(
+    model: DSSLClassifier,
+    every: _Rows,
+    parts: Mapping[str, Part],
+    names: Sequence[str] | None,
+    inputs_of: Mapping[str, Sequence[int]] | None,
+    fresh: DSSLClassifier | None,
+) -> dict[str, Any]:
+    """What labels say about predictions: on test rows, or on labelled ones where there are none."""
+    test = parts.get("test")
+    scored = next((p for p in (test, parts.get("labelled")) if p is not None and measures.right(p)[1]), None)
+    tested = test is not None and scored is test
+    if inputs_of is None and len(model.input_shape_) == 1:
+        known = names if names is not None else [f"x{i}" for i in range(model.n_features_in_)]
+        inputs_of = {str(name): [i] for i, name in enumerate(known)}
+    wrong: tuple[Mistake, ...] = ()
+    if scored is not None:
+        x, origin = every.of(scored)
+        wrong = mistakes(scored, _WRONG, origin.number, origin.names, origin.shown, x)
+    return {
+        "calibrations": () if scored is None else _calibrations(model, every.of(scored)[0], scored),
+        "comparison": compare(model, fresh, every.X, every.columns, every.X_test, test)
+        if tested and test is not None and fresh is not None
+        else (),
+        "changed": {
+            name: found for name, part in parts.items() if name != "labelled" and (found := changed_by_rules(part))
+        },
+        "mistakes": wrong,
+        "importances": importances(model, every.X_test, test, inputs_of)
+        if tested and test is not None and inputs_of
+        else (),
+    }
+
+
+def _calibrations(model: DSSLClassifier, X: Any, part: Part) -> tuple[measures.Calibration, ...]:
+    """Of predictions as they are; if they were calibrated, of those before that, first."""
+    found = measures.calibrations(part)
+    if not any(isinstance(layer, Calibrated | Blended) for layer in model.network_.modules()):
+        return found
+    logits = run(uncalibrated(model.network_), features_of(model, X), model.standardiser_)
+    before = measures.calibrations(replace(part, logits=logits))
+    return (*(replace(one, stage="before") for one in before[-1:]), *found)
 
 
 def _curves(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float | None], ...]:

@@ -165,3 +165,23 @@ class Trained:
         return Part(
             "test", len(y), np.arange(len(y)), y, torch.cat(logits), self.model.decoder_, np.concatenate(missed)
         )
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of each row: as the flags of `dssl predict`."""
+
+    row_id: str | None = None
+    proba: bool = False
+    sample: int | None = None
+    seed: int = 0
+    evidence: tuple[str, ...] = ()
+
+    def answer(self, trained: Trained, table: Table, number: int) -> pl.DataFrame:
+        """Labels for the rows of a chunk, the `number`-th of its file."""
+        kept = trained.preprocessing.id
+        name = self.row_id or (kept if kept in table.names else None)
+        known = trained.evidence(table, self.evidence) if self.evidence else None
+        if self.sample is None:
+            return trained.predict(table, name, proba=self.proba, evidence=known)
+        return trained.sample(table, name, self.sample, self.seed + number, known)

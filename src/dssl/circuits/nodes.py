@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dssl.circuits.jit import kept
+from dssl.circuits.jit import always, kept
 
 FALSE, TRUE, LITERAL, AND, OR = range(5)
 
@@ -22,7 +22,7 @@ def levels(ptr, child):  # type: ignore[no-untyped-def]
     return out
 
 
-@kept
+@always
 def log_values(kind, literal, ptr, child, log_pos, log_neg):  # type: ignore[no-untyped-def]
     """The log weight of each node; what a node does not mention weighs 1."""
     out = np.empty(len(kind))

@@ -268,7 +268,7 @@ def _top_k(circuit: Circuit, log_pos: Tensor, log_neg: Tensor, k: int) -> tuple[
     found = log_pos.new_empty(batch, k)
     labels = torch.empty(batch, k, program.columns, dtype=torch.bool)
     pos, neg = log_pos.detach(), log_neg.detach()
-    launch("k_best", program, pos, neg, found, labels, number=k)
+    launch("best" if k == 1 else "k_best", program, pos, neg, found, labels, number=k)
     log_pos, log_neg = layered.with_soft(circuit, log_pos, log_neg)
     weight = torch.where(labels, log_pos.unsqueeze(1), log_neg.unsqueeze(1)).sum(-1)
     return labels, layered.or_nan(weight.masked_fill(found == -math.inf, -math.inf), log_pos, log_neg)

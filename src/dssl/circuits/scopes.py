@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dssl.circuits.jit import kept
+from dssl.circuits.jit import allocating, kept
 from dssl.circuits.nodes import AND, FALSE, LITERAL, OR
 
 # ---- decomposable ----
@@ -60,7 +60,7 @@ def overlapping(kind, block, rank, ptr, child):  # type: ignore[no-untyped-def]
     return left, first, last
 
 
-@kept
+@allocating
 def _overlap(low, high, children):  # type: ignore[no-untyped-def]
     """Whether two of the children's ranges have a number in common."""
     if len(children) == 2:

@@ -5,6 +5,7 @@ A column has one way of writing, its *form*, found from all its cells and kept f
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -69,10 +70,12 @@ _MEASURES = (
     "MW V A Hz kHz MHz GHz B kB KB MB GB TB h min s sec ms d days years yrs km/h mph kcal kJ J hPa bar Pa px dB ppm bpm"
 )
 UNITS = frozenset(f"{_CURRENCIES} {_MEASURES}".split())
-_UNIT = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
+_UNIT, _CURRENCY = (
+    "|".join(sorted(map(re.escape, words), key=len, reverse=True)) for words in (UNITS, _CURRENCIES.split())
+)
 _SPACES = r"[\u00a0\u202f\u2009\u2007]"
 _WRITTEN = (
-    rf"^(?P<paren>\()?\s*(?P<sign>[-+]?)\s*(?P<before>{_UNIT})?\s*(?P<sign2>[-+]?)\s*"
+    rf"^(?P<paren>\()?\s*(?P<sign>[-+]?)\s*(?P<before>{_CURRENCY})?\s*(?P<sign2>[-+]?)\s*"
     rf"(?P<body>[0-9][0-9.,' ’]*|[.,][0-9]+)(?P<power>[eE][-+]?[0-9]{{1,3}})?\s*(?P<after>{_UNIT})?\s*\)?$"
 )
 # Groups of three digits never begin with 0: "0,123" has a decimal comma.
@@ -141,6 +144,7 @@ MONTHLY = {
     "year and month": r"^(?P<y>[0-9]{4})[-/](?P<m>[0-9]{1,2})$",
     "month and year": r"^(?P<m>[0-9]{1,2})[-/](?P<y>[0-9]{4})$",
 }
+CLOCK = "time of day"
 DATE_FORMS = {
     "year first": r"^(?P<y>[0-9]{4})[-/.](?P<m>[0-9]{1,2})[-/.](?P<d>[0-9]{1,2})" + _TIME,
     "day first, dots": r"^(?P<d>[0-9]{1,2})\.\s?(?P<m>[0-9]{1,2})\.\s?" + _YEAR + _TIME,
@@ -149,7 +153,14 @@ DATE_FORMS = {
     "month's name": r"^(?:[A-Za-z]{2,9}\.?,?\s+)?(?P<d>[0-9]{1,2})[-. /]+(?P<m>\p{L}{3,9})\.?[-. /,]+" + _YEAR + _TIME,
     "month's name first": r"^(?P<m>\p{L}{3,9})\.?\s+(?P<d>[0-9]{1,2})(?:st|nd|rd|th)?,?\s+" + _YEAR + _TIME,
     **MONTHLY,
+    CLOCK: r"^[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?\s*(?:[AaPp][Mm])?$",
 }
+# Parts of dates, and how many days dates must span for each to come round: a month that was never seen, or once, says
+# nothing that can be learned. December is next to January, and 23:00 to 0:00: such parts are places on a circle.
+PARTS = {
+    "age in days": 0, "month, sine": 2 * 365, "month, cosine": 2 * 365, "day": 62, "weekend": 14, "weekday, sine": 14,
+    "weekday, cosine": 14, "hour": 2, "hour, sine": 2, "hour, cosine": 2,
+}  # fmt: skip
 
 
 def dates(series: pl.Series, form: str) -> pl.Series:
@@ -164,6 +175,8 @@ def dates(series: pl.Series, form: str) -> pl.Series:
         return series.cast(pl.Datetime("us")) if series.dtype in (pl.Date, pl.Datetime) else _nothing(len(series))
     if form in MONTHLY:
         series, form = _first_day(series, MONTHLY[form]), "year first"
+    if form == CLOCK:
+        series, form = "1970-01-01 " + series.set(~series.str.contains(DATE_FORMS[CLOCK]), None), "year first"
     field = series.str.extract_groups(DATE_FORMS[form]).struct.field
     year = field("y").cast(pl.Int32)
     short = field("y").str.len_chars() == 2
@@ -208,3 +221,38 @@ def date_forms(known: pl.Series) -> list[str]:
     first = some.head(50)
     near = [form for form in DATE_FORMS if dates(first, form).null_count() == 0]
     return [form for form in near if dates(some, form).null_count() == 0]
+
+
+def date_parts(moments: pl.Series, latest: str) -> dict[str, pl.Series]:
+    """What a date says: its age in days before the latest one, and its place in the year, month, week and day.
+
+    >>> from datetime import datetime
+    >>> day = pl.Series([datetime(2020, 12, 31)])
+    >>> {name: round(values[0], 2) for name, values in date_parts(day, "2021-01-01 00:00:00").items()}
+    {'age in days': 1.0, 'month, sine': -0.0, 'month, cosine': 1.0, 'day': 31, 'weekend': 0, 'weekday, sine': -0.43, \
+'weekday, cosine': -0.9, 'hour': 0.0, 'hour, sine': 0.0, 'hour, cosine': 1.0}
+    """
+    last = pl.Series([latest]).str.to_datetime(time_unit="us")
+    at = moments.dt
+    age, hour = (last[0] - moments).dt.total_seconds() / 86400, at.hour() + at.minute() / 60
+    weekend = (at.weekday() >= 6).cast(pl.Int8)
+    found = (age, *_circle(at.month(), 12), at.day(), weekend, *_circle(at.weekday(), 7), hour, *_circle(hour, 24))
+    return dict(zip(PARTS, found))
+
+
+def _circle(values: pl.Series, period: int) -> tuple[pl.Series, pl.Series]:
+    angle = values * (2 * math.pi / period)
+    return angle.sin(), angle.cos()
+
+
+def parts_covered(known: pl.Series, form: str) -> tuple[str, ...]:
+    """The parts of these dates that differ, and come round often enough."""
+    if form == CLOCK:
+        return tuple(name for name in PARTS if name.startswith("hour"))
+    in_order = known.sort()
+    span = (in_order[-1] - in_order[0]).days
+    return tuple(
+        name
+        for name, values in date_parts(known, str(in_order[-1])).items()
+        if values.n_unique() > 1 and span >= PARTS[name] and not (name.startswith("week") and form in MONTHLY)
+    )

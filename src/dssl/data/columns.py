@@ -10,12 +10,15 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from dssl.data.cells import (
+    CLOCK,
     COMMA,
     DATE_FORMS,
-    MONTHLY,
+    PARTS,
     POINT,
     UNITS,
     Written,
@@ -23,6 +26,7 @@ from dssl.data.cells import (
     date_forms,
     dates,
     feature_cells,
+    parts_covered,
     truth,
 )
 from dssl.data.tables import Table
@@ -36,13 +40,14 @@ _RARE = 0.01  # share of rows below which a category gets no input of its own: i
 _COMMON = 0.2  # share of rows that frequent categories must have among many rare ones
 _TABLE = 30  # rows from which a category that occurs once is rare
 _MANY = 50  # whole numbers, all different, from which they may be identifiers
+_SKEWED, _PEAKED = 4.0, 30.0  # skewness and kurtosis of a long tail: an exponential distribution has 2 and 9
+_LARGEST = 1e70  # numbers whose powers are numbers too
+_VALUES = 10  # different numbers of a column, at least, that can have a long tail
 _SURPRISING = 3.0  # expected pairs of equal numbers from which having none is no accident
-# Parts of dates, and how many days dates must span for each to come round: a month that was never seen, or once, says
-# nothing that can be learned.
-_PARTS = {"age in days": 0, "year": 366, "month": 2 * 365, "day": 62, "weekday": 14, "hour": 2}
 _WRITTEN_AS = {
     "day first, dots": "%d.%m.%Y", "day first": "%d/%m/%Y", "month first": "%m/%d/%Y", "month's name": "%d %b %Y",
     "month's name first": "%b %d, %Y", "year and month": "%Y-%m", "month and year": "%m/%Y",
+    CLOCK: "%H:%M",
 }  # fmt: skip
 _KEY = re.compile(r"(?i)(^|[\W_])(id|ids|key|uuid|guid|index|idx|nr|no|number|rowid|row)$|Id$|ID$")
 
@@ -54,10 +59,11 @@ class Column:
     `kind`: "numeric", "boolean", "categorical", "date", "text", "embedded", or "left out" with `why`. `fill` replaces
     missing entries: the mean, the most frequent value, or a date. With `flagged`, a further input says where entries
     were missing. For numbers and dates, `form` is how they are written, and `bounds` are the least and the largest; for
-    numbers, `unit` follows or precedes them. `values`: categories, or parts of a date; `rare`: categories without an
-    input of their own; they share one if `others`. For texts, `vocabulary` has the words that count, and `weight` how
-    much they count beside other columns. If inputs are scaled, `scales` has the mean and spread of each. Inputs of an
-    `embedding`, `width` of them, come from an object of that name.
+    numbers, `unit` follows or precedes them, and those with a `tail` (c, u) become arsinh((x − c) / u). `values`:
+    categories, or parts of a date; `rare`: categories without an input of their own; they share one if `others`. For
+    texts, `vocabulary` has the words that count, and `weight` how much they count beside other columns. If inputs are
+    scaled, `scales` has the mean and spread of each. Inputs of an `embedding`, `width` of them, come from an object of
+    that name.
     """
 
     name: str
@@ -71,6 +77,7 @@ class Column:
     form: str = ""
     unit: str = ""
     bounds: tuple[float, float] | None = None
+    tail: tuple[float, float] | None = None
     rare: tuple[str, ...] = ()
     others: bool = False
     vocabulary: Vocabulary | None = None
@@ -179,7 +186,7 @@ def _fits(c: Column) -> bool:
         "boolean": lambda: _filled_by_number(c),
         "categorical": lambda: c.fill is None or isinstance(c.fill, str),
         "date": lambda: (
-            c.form in ("", *DATE_FORMS) and c.bounds is not None and set(c.values) <= set(_PARTS) and _dated(c)
+            c.form in ("", *DATE_FORMS) and c.bounds is not None and set(c.values) <= set(PARTS) and _dated(c)
         ),
         "text": lambda: isinstance(c.vocabulary, Vocabulary) and c.vocabulary.sound(),
         "embedded": lambda: 0 < c.width <= _WIDEST and isinstance(c.embedding, str),
@@ -201,10 +208,11 @@ def _dated(c: Column) -> bool:
 
 
 def _numbers_fit(c: Column) -> bool:
-    pairs = (*c.scales, *([] if c.bounds is None else [c.bounds]))
+    pairs = (*c.scales, *(pair for pair in (c.bounds, c.tail) if pair is not None))
     if not all(isinstance(pair, tuple) and len(pair) == 2 and all(map(_finite, pair)) for pair in pairs):
         return False
-    return all(spread != 0 for _, spread in c.scales) and len(c.scales) in (0, len(c.own)) and _finite(c.weight)
+    units = [unit for _, unit in (*c.scales, *([] if c.tail is None else [c.tail]))]
+    return 0 not in units and len(c.scales) in (0, len(c.own)) and _finite(c.weight)
 
 
 def _finite(value: object) -> bool:
@@ -373,8 +381,30 @@ def _numeric(numbers: pl.Series, out: dict[str, Any]) -> Column:
     least, most = float(known.min()), float(known.max())  # type: ignore[arg-type]
     if not out["missing"] and (why := _identifier(out["name"], known, least, most)):
         return _left_out(out, f"{known[0]:g}, {known[1]:g}, …", why)
-    mean = float(known.mean())  # type: ignore[arg-type]
-    return Column(kind="numeric", fill=mean, shown=f"{least:.4g} … {most:.4g}", bounds=(least, most), **out)
+    tail = _tail(known.to_numpy())
+    middle = float(known.mean() if tail is None else known.median())  # type: ignore[arg-type]
+    holds = f"{least:.4g} … {most:.4g}" + (", long tail" if tail else "")
+    return Column(kind="numeric", fill=middle, shown=holds, bounds=(least, most), tail=tail, **out)
+
+
+def _tail(x: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Where numbers are that span many sizes, and from which size on they count by it: on a scale of their own, a few
+    large ones would leave all others at one place. None for other numbers.
+
+    >>> _tail(np.arange(100.0)), _tail(2.0 ** np.arange(-10, 31))
+    (None, (0.0, 0.00390625))
+    """
+    if np.abs(x).max() > _LARGEST or len(np.unique(x)) < _VALUES:
+        return None
+    z = x - x.mean()
+    spread = float(np.sqrt(np.mean(z**2))) or 1.0
+    z /= spread
+    if abs(np.mean(z**3)) < _SKEWED and np.mean(z**4) < _PEAKED:
+        return None
+    centre = 0.0 if x.min() >= 0 else float(np.median(x))
+    far = np.abs(x - centre)
+    unit = float(np.quantile(far[far > 0], 0.05 if x.min() >= 0 else 0.5))
+    return (centre, unit) if unit > 0 else None
 
 
 def _identifier(name: str, known: pl.Series, least: float, most: float) -> str:
@@ -397,33 +427,16 @@ def _date(moments: pl.Series, form: str, out: dict[str, Any]) -> Column:
     if known.n_unique() == 1 and not out["missing"]:
         return _left_out(out, f"always {known[0]}", "it is the same in every row")
     first, last = known.sort()[0], known.sort()[-1]
-    parts = tuple(
-        name
-        for name, values in date_parts(known, str(last)).items()
-        if values.n_unique() > 1 and (last - first).days >= _PARTS[name] and not (name == "weekday" and form in MONTHLY)
-    )
     middle = known.sort()[known.len() // 2]
     bounds = (_days(first), _days(last))
-    holds = f"{first:%Y-%m-%d} … {last:%Y-%m-%d}"
+    written = "%H:%M" if form == CLOCK else "%Y-%m-%d"
+    holds = f"{first:{written}} … {last:{written}}"
+    parts = parts_covered(known, form)
     return Column(kind="date", values=parts, fill=str(middle), form=form, bounds=bounds, shown=holds, **out)
 
 
 def _days(moment: Any) -> float:
     return float(pl.Series([moment]).dt.epoch("s")[0] / 86400)
-
-
-def date_parts(moments: pl.Series, latest: str) -> dict[str, pl.Series]:
-    """What a date says: its age in days before the latest one, and its place in the year, month, week and day.
-
-    >>> day = pl.Series([datetime(2020, 12, 31)])
-    >>> {name: values[0] for name, values in date_parts(day, "2021-01-01 00:00:00").items()}
-    {'age in days': 1.0, 'year': 2020, 'month': 12, 'day': 31, 'weekday': 4, 'hour': 0.0}
-    """
-    last = pl.Series([latest]).str.to_datetime(time_unit="us")
-    at = moments.dt
-    age = (last[0] - moments).dt.total_seconds() / 86400
-    found = (age, at.year(), at.month(), at.day(), at.weekday(), at.hour() + at.minute() / 60)
-    return dict(zip(_PARTS, found))
 
 
 # ---- texts ----

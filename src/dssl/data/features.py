@@ -31,7 +31,8 @@ class Standardiser:
     array([[1., 1.]], dtype=float32)
 
     Features that share a unit (pixels, say: no spread exceeds three times the median) get one common scale: dividing a
-    pixel that is nearly always 0 by its own small spread would blow up its noise. Other features get one each. Images
+    pixel that is nearly always 0 by its own small spread would blow up its noise. Other features get one each, except
+    features of zeros and ones, such as categories: they stay a step of 1, however rare the ones are. Images
     (n, c, h, w) have one mean and scale per channel. Sparse rows are only divided, by one number, so they stay sparse.
     With `whole`, rows are whole numbers to be looked up, and stay as they are.
     """
@@ -41,8 +42,8 @@ class Standardiser:
     whole: bool = False
 
     @classmethod
-    def fit(cls, x: Any, weight: Floats | None = None, *, shared: bool = True) -> Standardiser:
-        """Mean and scale of rows x, each counted `weight` times; without `shared`, every feature has its own scale."""
+    def fit(cls, x: Any, weight: Floats | None = None, *, shared: bool | None = None) -> Standardiser:
+        """Mean and scale of rows x, each counted `weight` times; `shared` says whether features have one scale."""
         w = np.ones(x.shape[0]) if weight is None else weight
         if sp.issparse(x):
             square = float(np.asarray(x.multiply(x).sum(axis=1)).ravel() @ w) / (w.sum() * x.shape[1])
@@ -58,7 +59,7 @@ class Standardiser:
     def of_moments(cls, mean: Floats, variance: Floats, ndim: int) -> Standardiser:
         """By mean and variance of each feature (features,), or channel, of rows with `ndim` dimensions."""
         shape = (-1, *(1 for _ in range(2, ndim)))
-        return cls(mean.reshape(shape), _scale(variance, mean, True).reshape(shape))
+        return cls(mean.reshape(shape), _scale(variance, mean, None).reshape(shape))
 
     @classmethod
     def none(cls, x: Any) -> Standardiser:
@@ -83,15 +84,19 @@ def _slices(n: int) -> Iterator[slice]:
     return (slice(start, start + _ROWS) for start in range(0, n, _ROWS))
 
 
-def _scale(variance: Floats, mean: Floats, shared: bool) -> Floats:
+def _scale(variance: Floats, mean: Floats, shared: bool | None) -> Floats:
     # The variance of a constant feature is rounding error.
     live = variance > (1e-7 * np.abs(mean)) ** 2
-    spread = np.sqrt(variance[live])
-    out = np.ones(variance.shape)
-    if len(spread):
-        shared = shared and spread.max() <= _ONE_UNIT * np.quantile(spread, 0.5, method="lower")
-        out[live] = np.sqrt(np.mean(spread**2)) if shared else spread
-    return out
+    # Zeros and ones have this variance, and other numbers hardly ever. A category of one row in a hundred is not ten
+    # times as telling as another: divided by its spread it would be.
+    flags = live & np.isclose(variance, mean * (1 - mean), rtol=1e-6, atol=0)
+    spread = np.sqrt(variance)
+    if shared is None and live.any():
+        close = spread[live].max() <= _ONE_UNIT * np.quantile(spread[live], 0.5, method="lower")
+        shared = bool(close or flags.sum() == live.sum())
+    if shared and live.any():
+        return np.where(live, np.sqrt(np.mean(variance[live])), 1.0)
+    return np.where(live & ~flags, spread, 1.0)
 
 
 # ---- checking ----

@@ -118,6 +118,15 @@ class Preprocessing:
         return ""
 
     @property
+    def inputs_of(self) -> dict[str, list[int]]:
+        """Places among the inputs of those that are made of each column; nothing for images."""
+        out, at = {}, 0
+        for column in self.used:
+            out[column.name] = list(range(at, at + len(column.inputs)))
+            at += len(column.inputs)
+        return out
+
+    @property
     def picture(self) -> tuple[tuple[int, int] | None, int | None]:
         """Height and width, and channels, to which pictures of a folder are brought; None where rows are none."""
         if self.image is None or len(self.image) != 3:

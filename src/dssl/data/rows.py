@@ -66,6 +66,10 @@ class Data(ABC):
             rows = np.arange(start, min(start + _PART, len(self)))
             yield rows, self.batch(rows)
 
+    def some(self, most: int) -> Tensor:
+        """x of at most so many rows, picked at random, the same at every call."""
+        return self.batch(np.sort(self.order(np.arange(len(self)), np.random.default_rng(0))[:most])).x
+
     def order(self, rows: Rows, generator: np.random.Generator) -> Rows:
         """The order in which an epoch visits `rows`: any, unless some orders are cheaper to read."""
         return generator.permutation(rows)

@@ -245,12 +245,24 @@ def reading_parquet(path: Path) -> Iterator[None]:
 
 
 def _parquet(path: Path, chunk: int | None) -> Iterator[Table]:
+    rows = parquet_rows(path)
+    size = chunk or max(rows, 1)
+    for start in range(0, rows, size):
+        yield parquet_slice(path, start, size)
+
+
+def parquet_rows(path: Path) -> int:
+    """How many rows Parquet files have."""
     with reading_parquet(path):
-        frame = pl.scan_parquet(parquet_files(path))
-        rows = int(frame.select(pl.len()).collect().item())
-        size = chunk or max(rows, 1)
-        for start in range(0, rows, size):
-            yield Table(path, "Parquet", frame.slice(start, size).collect(), first=start + 1)
+        return int(pl.scan_parquet(parquet_files(path)).select(pl.len()).collect().item())
+
+
+def parquet_slice(path: Path, start: int, size: int) -> Table:
+    """So many rows of Parquet files, or what is left of them, from `start` on."""
+    with reading_parquet(path):
+        return Table(
+            path, "Parquet", pl.scan_parquet(parquet_files(path)).slice(start, size).collect(), first=start + 1
+        )
 
 
 def parquet_cells(path: Path) -> int:

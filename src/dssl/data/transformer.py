@@ -18,8 +18,8 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dssl.data.cells import COMMA, POINT, Written, dates, feature_cells, some_truth
-from dssl.data.columns import Column, date_parts, find_columns, require, unfit
+from dssl.data.cells import COMMA, POINT, Written, date_parts, dates, feature_cells, some_truth
+from dssl.data.columns import Column, find_columns, require, unfit
 from dssl.data.tables import Table
 from dssl.errors import DataError
 from dssl.files import present, write_whole
@@ -273,7 +273,9 @@ def _numeric(column: Column, series: pl.Series, table: Table, notes: Notes) -> N
             what = f"far outside what the model was trained on ({low:.4g} to {high:.4g})"
             first = f"; first {series[row]} in {table.place(row)}"
             notes.add(f"numbers of '{column.name}' are {what}", int(far.sum()), first)
-    return _filled(column, numbers)
+    found = _filled(column, numbers)
+    centre, unit = column.tail or (0.0, 1.0)
+    return np.arcsinh((found - centre) / unit) if column.tail else found
 
 
 def _boolean(column: Column, series: pl.Series, table: Table, notes: Notes) -> NDArray[np.float64]:
@@ -339,7 +341,7 @@ def _date(column: Column, series: pl.Series, table: Table, notes: Notes) -> NDAr
         notes.add(what, int(far.sum()), first)
     parts = date_parts(filled, str(high))
     inside = date_parts(filled.clip(low, high), str(high))  # nothing was learned about later years
-    parts |= {name: inside[name] for name in ("age in days", "year")}
+    parts["age in days"] = inside["age in days"]
     found = [parts[name].to_numpy().astype(np.float64) for name in column.values]
     return np.column_stack(found) if found else np.zeros((len(table), 0))
 

@@ -32,7 +32,8 @@ from dssl.models.auto.calibration import calibration_rows, cross_fitted, fold_st
 from dssl.models.auto.committee import Committee
 from dssl.models.auto.elements import Elements, find_elements, network_name, standardiser_of, with_tokens
 from dssl.models.auto.ground import Ground
-from dssl.models.auto.plan import Plan, are_texts, is_wide, make_plan
+from dssl.models.auto.plan import Plan, are_images, are_texts, is_wide, make_plan
+from dssl.models.auto.scales import judge_scales
 from dssl.models.decoding import Decoder
 from dssl.models.files.described import refuse_unsaved
 from dssl.models.fitting.large import set_names, space_of_data, weights_of
@@ -72,8 +73,8 @@ class DSSLClassifier(Answering):
 
     * `rules`: what labels can look like. Rule text, a path to it, a `LabelSpace`, or, if y is a frame or records,
       formulas about its columns. Without rules: classes, or independent labels.
-    * `prior`: "auto"; "deterministic", "entropy", "exclusivity", "pseudo-label"; "learned", with the label
-      probabilities that `learn_prior` finds; a `Prior`, which needs no space of its own, as in
+    * `prior`: "auto"; "deterministic", "entropy", "exclusivity", "pseudo-label", "null-category"; "learned", with
+      the label probabilities that `learn_prior` finds; a `Prior`, which needs no space of its own, as in
       ``DeterministicPrior(power=10)``, or a function from space to one; None to learn from labels only. `prior_weight`
       is its weight λ, by default as planned, or .3.
     * `network`: "auto" ("mlp", or "cnn" for images), "linear", "mlp", "cnn", "wrn-28-2" or a torch module. Of elements
@@ -82,12 +83,13 @@ class DSSLClassifier(Answering):
       weights: the name of an array of the rules, or names of variables. "auto": the one array that has as many
       elements as rows have parts. None: a row is read as a whole. `plan_` says which.
     * `consistency`: predictions should stay as they are under small changes of x. "vat", "mean-teacher", "pi-model",
-      "temporal-ensembling", "neighbours", "fixmatch", "mixmatch", "remixmatch", "mixup"; a term of
+      "temporal-ensembling", "neighbours", "fixmatch", "mixmatch", "remixmatch", "mixup", "ladder", "m2"; a term of
       `dssl.training.terms`; a list of those; None. "auto": as planned. Labels are asked whether near rows agree
       (`neighbours`), whether another model can teach, or whether unlabelled rows are best left alone; `plan_` says
       what was decided and why. What is asked for by name is used in any case.
     * `augment`: which changes of x leave labels as they are. "image", "digits" (no mirroring), "table", a function of
-      standardised rows, a pair of a weak and a strong one, or None. Labels are learned on weak views.
+      standardised rows, a pair of a weak and a strong one, or None. Labels are learned on weak views. "auto": of
+      images, those changes under which left-out labels are predicted better; `plan_` has the figures.
     * `objective`: a dict of what else the loss is made of. `labelled_prior_weight` (0): the prior's weight on labelled
       rows. `constrained` (as planned): the likelihood of a label is taken given that labels are valid. `balance` (1):
       how strongly the mean prediction is held to label frequencies, against collapse. `consistency_weight` (1): μ.
@@ -183,23 +185,26 @@ class DSSLClassifier(Answering):
 
     # ---- fitting ----
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, extra_labels: Any = None) -> DSSLClassifier:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, extra_labels: Any = None, watched: Any = None
+    ) -> DSSLClassifier:
         """Learn from rows X (n, features), images (n, c, h, w) or a frame, and labels y, most of them unknown.
 
         Or from `Data`, which have labels of their own and may be larger than memory: their batches are streamed, and
         what is decided before training is decided on a sample of up to 10,000 labelled and 10,000 unlabelled rows.
 
         A row of `sample_weight` w counts as w rows. `extra_labels`: labels like y that come without rows. They tell how
-        frequent labels are, which `balance` and the "learned" prior use.
+        frequent labels are, which `balance` and the "learned" prior use. `watched`: (X, y) of other rows, whose
+        accuracy is in the log, as `watched`; nothing is learned from them, and they decide nothing.
         """
         goes_on = self.warm_start and hasattr(self, "network_")
         if isinstance(X, Data):
-            return self._fit_data(X, y, sample_weight, extra_labels)
+            return self._fit_data(X, watched, y, sample_weight, extra_labels)
         x, columns, weight = self._read(X, y, sample_weight, None if goes_on else {})
         course = Course(self._pace(x).whole(columns))
-        return self._learn(x, columns, weight, course, extra=self._extra(extra_labels))
+        return self._learn(x, columns, weight, course, extra=self._extra(extra_labels), watched=watched)
 
-    def _fit_data(self, data: Data, *more: Any) -> DSSLClassifier:
+    def _fit_data(self, data: Data, watched: Any, *more: Any) -> DSSLClassifier:
         self._validate_params()
         if self.warm_start or any(given is not None for given in more):
             raise DataError(
@@ -219,7 +224,8 @@ class DSSLClassifier(Answering):
         by_sample = standardiser_of(found.x, found.counts, elements, self.network, scaled)
         self.standardiser_ = found.standardiser if scaled and elements is None and not by_sample.whole else by_sample
         x = self.standardiser_(found.x)
-        return self._learn(x, found.columns, found.counts, Course(self._pace(x).whole(found.known)), large=found)
+        course = Course(self._pace(x).whole(found.known))
+        return self._learn(x, found.columns, found.counts, course, large=found, watched=watched)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> DSSLClassifier:
         """Learn a little more, from one pass over these rows. The first call fixes classes and standardisation.
@@ -256,7 +262,13 @@ class DSSLClassifier(Answering):
     def _pace(self, x: Any) -> Pace:
         texts = self.elements_ is None and are_texts(self.space_, x)
         told = (self.steps, self.batch_size, self.learning_rate, self.settings)
-        return Pace(*told, wide=self._wide, texts=texts, parts=len(self.elements_ or "1"))
+        return Pace(
+            *told,
+            wide=self._wide,
+            texts=texts,
+            images=self.augment == "auto" and self.elements_ is None and are_images(x),
+            parts=len(self.elements_ or "1"),
+        )
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, new: dict[str, Any] | None
@@ -274,7 +286,7 @@ class DSSLClassifier(Answering):
         rows, weight = distinct(x, columns, weight)
         x, columns = x[rows], columns[rows]
         if new is not None:
-            self._scale_by(x, weight)
+            self._scale_by(x, columns, weight)
         return self.standardiser_(x), columns, weight
 
     def _weighed(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Any, NDArray[np.float64]]:
@@ -289,12 +301,15 @@ class DSSLClassifier(Answering):
         kept = np.flatnonzero(weight)
         return x[kept], taken(y, kept), weight[kept]
 
-    def _scale_by(self, x: Any, weight: NDArray[np.float64]) -> None:
+    def _scale_by(self, x: Any, columns: Columns, weight: NDArray[np.float64]) -> None:
         """Fixes what the parts of rows are and how they are brought to one scale, for a new network."""
         found = find_elements(self.space_, x.shape[1:], self.elements, self.network)
         self.elements_ = with_tokens(found, x, self.network)
         scaled = loop_settings(self.settings)[1].standardise
-        self.standardiser_ = standardiser_of(x, weight, found, self.network, scaled)
+        by_spread = standardiser_of(x, weight, found, self.network, scaled)
+        self.standardiser_, self._scales = by_spread, None
+        if scaled and found is None and not by_spread.whole:
+            self.standardiser_, self._scales = judge_scales(x, columns, weight, by_spread)
         self.__dict__.pop("network_", None)
 
     def _learn(
@@ -307,6 +322,7 @@ class DSSLClassifier(Answering):
         extra: Columns | None = None,
         ground: Ground | None = None,
         large: Survey | None = None,
+        watched: Any = None,
     ) -> DSSLClassifier:
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
@@ -320,7 +336,7 @@ class DSSLClassifier(Answering):
         objective = make_objective(lesson, self._asked(lesson, course), self.plan_, extra)
         self.prior_ = objective.prior
         decoder = Decoder(self.space_, self._circuit, components=self.plan_.components)
-        history = self._trained(network, objective, lesson, course, seed, decoder, carry, large)
+        history = self._trained(network, objective, lesson, course, seed, decoder, carry, large, watched)
         self.network_, self.history_ = history.network.cpu().eval(), history.rows
         if course.whole and history.stopped != "interrupted":
             if new and self.plan_.members > 1:
@@ -362,6 +378,7 @@ class DSSLClassifier(Answering):
         decoder: Decoder,
         carry: Any,
         large: Survey | None = None,
+        watched: Any = None,
     ) -> History:
         """What the loop makes of a network; a part of training goes on from what the last part left."""
         held = lesson.held
@@ -372,7 +389,16 @@ class DSSLClassifier(Answering):
         data: Data = lesson.data(by_class)
         if large is not None:
             data = large.stream(self.standardiser_, held, weights_of(self.space_, large, by_class))
-        return train(network, objective, data, settings, validate=validate, carry=None if course.whole else carry)
+        carry = None if course.whole else carry
+        watch = None if watched is None else self._watch(decoder, *watched)
+        return train(network, objective, data, settings, validate=validate, carry=carry, watch=watch)
+
+    def _watch(self, decoder: Decoder, X: Any, y: Any) -> Validation:
+        """Accuracy on rows that are not learned from, as `score` has it."""
+        columns = self.targets_.encode(y)
+        x = self.standardiser_(features_of(self, X))
+        check_consistent_length(x, columns)
+        return Validation(decoder, x, columns, np.ones(len(columns)))
 
     def _join_others(self, lesson: Lesson, course: Course, seed: int) -> None:
         """Trains further networks in the same way, from other first weights, and lets all answer together."""
@@ -389,7 +415,8 @@ class DSSLClassifier(Answering):
     def _calibrate(self, lesson: Lesson, course: Course, seed: int) -> None:
         """Makes predictions as sharp as those of networks that have not seen some labels should have been."""
         judged = self.plan_.beside if self.network == "auto" else None
-        fold = partial(self._without, lesson, Course(fold_steps(course.steps)), seed)
+        steps = fold_steps(course.steps, in_full=judged is not None and not self.plan_.uses_unlabelled)
+        fold = partial(self._without, lesson, Course(steps), seed)
         network, found = cross_fitted(lesson, self.network_, outputs_of(lesson, self.plan_), judged, seed, fold)
         self.network_ = network.eval()
         self.plan_ = self.plan_.with_decision("calibration", *found.said())
@@ -399,6 +426,7 @@ class DSSLClassifier(Answering):
         other = copy.copy(self)
         other.__dict__.pop("network_")
         other.calibrate, other.random_state, other._in_fold = False, seed, True
+        other.augment = self.plan_.views  # what they are was judged once
         other.settings = {name: value for name, value in (self.settings or {}).items() if name not in PLACES}
         columns = lesson.columns.copy()
         columns[hidden] = np.nan
@@ -431,6 +459,7 @@ class DSSLClassifier(Answering):
             alone="neither a prior nor a consistency term was asked for" if nothing else "",
             judges=whole and self.consistency == "auto",
             components=self._components(),
+            augment=self.augment if whole or self.augment != "auto" else None,
             several=whole and self.network == "auto" and not self._in_fold and "network_" not in self.__dict__,
             calibrated=(whole and self._calibrates(lesson)) or self._in_fold,
             ground=ground,
@@ -439,6 +468,8 @@ class DSSLClassifier(Answering):
             anchored=self.elements_ is not None
             and self.elements_.anchored(self.space_, lesson.columns[lesson.kept[lesson.counting[lesson.kept]]]),
         )
+        scales: tuple[str, str] | None = self.__dict__.get("_scales")
+        plan = plan if scales is None else plan.with_decision("scales", *scales)
         step: Step | None = self.__dict__.get("_step")
         return plan if step is None else plan.with_decision("rules", step.value, step.reason)
 
@@ -466,6 +497,6 @@ class DSSLClassifier(Answering):
         """What this fit is told about its loss, whose weights rise over all of training."""
         steps = course.steps if course.whole else self._pace(lesson.x).whole(lesson.columns)
         return Asked(
-            self.prior, self.prior_weight, self.consistency, self.augment, objective_options(self.objective),
+            self.prior, self.prior_weight, self.consistency, objective_options(self.objective),
             self.on_violation, self._open_in_a_batch(lesson), steps, course.done,
         )  # fmt: skip

@@ -9,9 +9,19 @@ from typing import Any
 
 from dssl.logic.labels import Columns
 from dssl.logic.space import LabelSpace
-from dssl.priors import DeterministicPrior, EntropyPrior, ExclusivityPrior, Prior, PseudoLabelPrior, learn_prior
+from dssl.priors import (
+    DeterministicPrior,
+    EntropyPrior,
+    ExclusivityPrior,
+    NullCategoryPrior,
+    Prior,
+    PseudoLabelPrior,
+    learn_prior,
+)
 from dssl.priors.predictive import Answers
 from dssl.training.terms.consistency import VAT, Consistency, MeanTeacher, Neighbours, PiModel, TemporalEnsembling
+from dssl.training.terms.deep_generative import M2
+from dssl.training.terms.denoising import Ladder
 from dssl.training.terms.matching import FixMatch, MixMatch, Mixup, ReMixMatch
 
 # T of priors that are asked for by name, at the end of its rise from 1. A prior that is given keeps its own, by default
@@ -23,10 +33,13 @@ PRIORS: dict[str, Callable[..., Prior]] = {
     "entropy": EntropyPrior,
     "exclusivity": ExclusivityPrior,
     "learned": learn_prior,
+    "null-category": NullCategoryPrior,
     "pseudo-label": PseudoLabelPrior,
 }
 TERMS: dict[str, Callable[[], Consistency]] = {
     "fixmatch": FixMatch,
+    "ladder": Ladder,
+    "m2": M2,
     "mean-teacher": MeanTeacher,
     "mixmatch": MixMatch,
     "mixup": Mixup,

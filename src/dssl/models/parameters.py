@@ -33,7 +33,7 @@ CONSTRAINTS: dict[str, Any] = {
     "elements": [str, list, tuple, None],
     "prior_weight": [Interval(Real, 0, None, closed="left"), None],
     "consistency": [StrOptions({*TERMS, "auto"}), Consistency, list, tuple, None],
-    "augment": [StrOptions(set(AUGMENTATIONS)), callable, Views, list, tuple, None],
+    "augment": [StrOptions({*AUGMENTATIONS, "auto"}), callable, Views, list, tuple, None],
     "objective": [dict, None],
     "decision": [StrOptions(set(DECISIONS))],
     "calibrate": [StrOptions({"auto"}), "boolean"],
@@ -211,7 +211,7 @@ def from_0_1(old: Mapping[str, Any], learned: Prior | None = None) -> dict[str, 
         out["prior"] = DeterministicPrior(power=given["power"])
     elif given.get("prior") not in (None, *PRIORS):
         out["prior"] = learned or Unsaved(f"an object of {given['prior']}")
-    for name, known in (("consistency", {*TERMS, "auto"}), ("augment", set(AUGMENTATIONS))):
+    for name, known in (("consistency", {*TERMS, "auto"}), ("augment", {*AUGMENTATIONS, "auto"})):
         held = given.get(name)
         odd = [one for one in (held if isinstance(held, list) else [held]) if one not in (None, *known)]
         if odd:

@@ -5,6 +5,7 @@ May use label spaces and circuits; knows nothing of data or training loops. Star
     predictive, mixture            p(y | x, V), which everything is asked of, and a weighted sum of several
     blocks, weights, raised        columns by variable, users' weights of labels, and rules' weights to a power
     prior, relaxations             what priors share, and those of the paper: entropy, exclusivity, deterministic, …
+    null_category                  the null-category noise model, as a prior
     learned, estimation            the deterministic prior with π learned from labels
     gaussian, dirichlet, tnorms    the stochastic case, normalised densities, fuzzy rules
     plots                          what they look like
@@ -12,6 +13,7 @@ May use label spaces and circuits; knows nothing of data or training loops. Star
 
 from dssl.priors.gaussian import GaussianPrior, mixture_density
 from dssl.priors.learned import LearnedPrior, learn_prior
+from dssl.priors.null_category import NullCategoryPrior
 from dssl.priors.predictive import Predictive
 from dssl.priors.prior import Prior
 from dssl.priors.relaxations import (
@@ -30,6 +32,7 @@ __all__ = [
     "ExclusivityPrior",
     "GaussianPrior",
     "LearnedPrior",
+    "NullCategoryPrior",
     "Predictive",
     "Prior",
     "PseudoLabelPrior",

@@ -74,6 +74,7 @@ def train(
     *,
     validate: Validate | None = None,
     carry: Carry | None = None,
+    watch: Validate | None = None,
 ) -> History:
     """Trains the network in place.
 
@@ -82,11 +83,12 @@ def train(
     `validate(network)` gives a score of which more is better. With `devices` above 1, processes are started, from
     scripts and notebooks; under torchrun every process calls this. Each process then validates, and the first
     one's score counts. `carry`: from the history of an earlier run of the same network, which this one continues,
-    with its last weights, its averages and its optimiser's state, as if the rows had come in parts.
+    with its last weights, its averages and its optimiser's state, as if the rows had come in parts. `watch(network)` is
+    a score that the log has as "watched", and that decides nothing.
     """
     if settings.devices > 1 and not processes.outside():
-        return _in_processes(network, objective, data, settings, validate, carry)
-    with _Run(network, objective, data, settings, validate, carry) as run:
+        return _in_processes(network, objective, data, settings, validate, carry, watch)
+    with _Run(network, objective, data, settings, validate, carry, watch) as run:
         for batch in run.batches():
             loss, logits, y = run.forward(batch)
             run.update(loss)
@@ -105,25 +107,23 @@ class _Run:
 
     def __init__(
         self, network: nn.Module, objective: Any, data: Data, settings: Settings,
-        validate: Validate | None, carry: Carry | None,
+        validate: Validate | None, carry: Carry | None, watch: Validate | None = None,
     ) -> None:  # fmt: skip
         self.ranks = processes.join(settings.accelerator, timedelta(minutes=settings.timeout))
         self.network, self.objective, self.data = network.to(self.ranks.device), objective, data
-        self.settings, self.validate = settings, validate
+        self.settings, self.validate, self.watch = settings, validate, watch
         self.terms = objective.to(self.ranks.device) if isinstance(objective, nn.Module) else nn.Module()
         fit_inputs(network, data)
         self.ranks.same(network)
         self.streams = Streams(data, settings.labelled_batch, settings.unlabelled_batch, settings.seed)
-        others = [p for p in self.terms.parameters() if p.requires_grad]
-        self.optimizer = settings.make_optimizer(network, others)
-        self.weights = [p for p in network.parameters() if p.requires_grad]
-        self.trained = self.weights + others
         self.average = None if settings.ema is None else Average(settings.ema)
         if self.average is not None:
             self.average.of(network)
-        self.past = 0 if carry is None else carry.steps
+        self.past, self.carry = 0 if carry is None else carry.steps, carry
         if carry is not None:
-            self._take_up(carry)
+            network.load_state_dict(carry.weights)
+            if self.average is not None and carry.average is not None:
+                self.average.load_state_dict(carry.average)
         amp = settings.amp is True or (settings.amp == "auto" and _fast_bfloat16(self.ranks.device))
         self.amp = torch.autocast(self.ranks.device.type, torch.bfloat16) if amp else nullcontext()
         self.step, self.waited, self.stopped = 0, 0, ""
@@ -144,7 +144,9 @@ class _Run:
         try:
             if self.settings.checkpoint is not None:
                 self._identity = identity(self.network, self.objective, self.data, self.settings)
+            torch.default_generator.manual_seed(self.settings.seed)  # terms begin with the same weights on all ranks
             _prepare(self.objective, self.network, self.data)
+            self._optimise()
             self._resume()
             self._open_logs()
         except BaseException:
@@ -156,6 +158,15 @@ class _Run:
 
     def __exit__(self, *error: object) -> None:
         self._exits.close()
+
+    def _optimise(self) -> None:
+        """The optimiser of the network's weights and the terms', which some of them make when they see the data."""
+        self.weights = [p for p in self.network.parameters() if p.requires_grad]
+        others = [p for p in self.terms.parameters() if p.requires_grad]
+        self.optimizer = self.settings.make_optimizer(self.network, others)
+        self.trained = self.weights + others
+        if self.carry is not None:
+            self._take_up(self.carry)
 
     # ---- the rungs ----
 
@@ -245,6 +256,8 @@ class _Run:
         self.sums, self.summed = {}, 0
         if self.validate is not None:
             row["score"] = self._score(self.validate)
+        if self.watch is not None and self.ranks.first:
+            row["watched"] = self._scored(self.watch)
         self.rows.append({**row, "seconds": round(time.monotonic() - self.started, 3)})
         if self.ranks.first:
             for log in self.logs:
@@ -278,9 +291,7 @@ class _Run:
         return Carry(self.past + self.step, *copy.deepcopy(held))
 
     def _take_up(self, carry: Carry) -> None:
-        self.network.load_state_dict(carry.weights)
-        if self.average is not None and carry.average is not None:
-            self.average.load_state_dict(carry.average)
+        """The state of the optimiser that ran before."""
         held = [len(group["params"]) for group in carry.optimizer["param_groups"]]
         if held == [
             len(group["params"]) for group in self.optimizer.param_groups
@@ -300,12 +311,16 @@ class _Run:
         """The network as it would be used now: with averaged weights, if they are asked for."""
         return self.network if self.average is None else self.average.with_buffers(self.network)
 
+    def _scored(self, validate: Validate) -> float:
+        """A score of the network as it would be used now."""
+        with torch.no_grad():
+            score = float(validate(self._used().eval()))
+        self.network.train()
+        return score
+
     def _score(self, validate: Validate) -> float:
         """The validation's score; better ones are remembered with their weights."""
-        network = self._used().eval()
-        with torch.no_grad():
-            score = self.ranks.agreed(float(validate(network)))
-        self.network.train()
+        network, score = self._used(), self.ranks.agreed(self._scored(validate))
         if score > (-math.inf if self.best_score is None else self.best_score):  # NaN is never better
             self.best = {name: tensor.clone() for name, tensor in network.state_dict().items()}
             self.best_score, self.best_step, self.waited = score, self.step, 0
@@ -421,9 +436,10 @@ def _in_processes(network: nn.Module, objective: Any, data: Data, settings: Sett
 
 
 def _one_rank(
-    network: nn.Module, objective: Any, data: Data, settings: Settings, validate: Validate | None, carry: Carry | None
-) -> tuple[History, dict[str, Tensor], dict[str, Tensor]]:
-    history = train(network, objective, data, settings, validate=validate, carry=carry)
+    network: nn.Module, objective: Any, data: Data, settings: Settings,
+    validate: Validate | None, carry: Carry | None, watch: Validate | None,
+) -> tuple[History, dict[str, Tensor], dict[str, Tensor]]:  # fmt: skip
+    history = train(network, objective, data, settings, validate=validate, carry=carry, watch=watch)
     terms = objective.state_dict() if isinstance(objective, nn.Module) else {}
     return (
         replace(history, network=nn.Module(), carry=_on_cpu(history.carry)),

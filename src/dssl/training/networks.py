@@ -10,7 +10,6 @@ import copy
 import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -56,8 +55,7 @@ def fit_inputs(network: nn.Module, data: Data) -> None:
     for module in network.modules():
         if isinstance(module, Standardise) and not module.fitted:
             sampled = _SAMPLED if module.mean.ndim == 2 else _SAMPLED // 10  # an image has many pixels
-            rows = data.order(np.arange(len(data)), np.random.default_rng(0))[:sampled]
-            module.fit(data.batch(np.sort(rows)).x)
+            module.fit(data.some(sampled))
 
 
 # ---- the networks ----

@@ -38,6 +38,8 @@ from dssl.errors import DataError
 from dssl.files import write_whole
 from dssl.training.signals import stoppable
 
+_SIGNALS = os.name == "posix"  # on Windows Ctrl-C reaches all processes of a window by itself, and no other signal does
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -241,7 +243,7 @@ def launch(function: Callable[..., Any], *args: Any, devices: int) -> Any:
     def stop() -> None:
         if not processes:
             raise KeyboardInterrupt
-        for process in processes:  # they save and exit
+        for process in processes if _SIGNALS else ():  # they save and exit
             process.send_signal(signal.SIGINT)
 
     with stoppable(stop), tempfile.TemporaryDirectory(prefix="dssl-ranks-") as folder:
@@ -251,7 +253,7 @@ def launch(function: Callable[..., Any], *args: Any, devices: int) -> Any:
             subprocess.Popen(
                 [sys.executable, "-c", "from dssl.training.processes import main; main()", folder],
                 env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-                start_new_session=True,  # Ctrl-C reaches them through this process, once
+                start_new_session=_SIGNALS,  # Ctrl-C reaches them through this process, once
             )
             for rank in range(devices)
         ]

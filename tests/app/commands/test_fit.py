@@ -43,9 +43,22 @@ def test_a_run_has_everything_that_it_promises(trained: Path, folder: Path) -> N
     with (trained / "log.csv").open() as file:
         steps = [int(row["step"]) for row in csv.DictReader(file)]
     assert steps[-1] == 40
+    summary = json.loads((trained / "summary.json").read_text())
+    ways = ["one label for all", "labels alone", "labels and rules", "this model"]
+    assert [way["name"] for way in summary["comparison"]] == ways
+    assert 0 <= summary["curves"][-1]["watched"] <= 1
+    assert "legs" not in {name for wrong in summary["mistakes"] for name in wrong["cells"]}  # that is its label
     assert "<html" in (trained / "report.html").read_text()
     inputs = Preprocessing.load(trained / "preprocessing.json").inputs
     assert inputs == ["weight", "weight is missing", "speed", "home=field", "home=sea", "home=wood"]
+
+
+def test_simpler_ways_can_be_left_out(folder: Path, tmp_path: Path) -> None:
+    words = [folder / "animals.csv", "--rules", folder / "animals.rules", "--test-share", ".2", "--id", "name"]
+    words += ["--steps", "5", "--quiet", "--no-compare", "--out", tmp_path / "run"]
+    assert main(["fit", *map(str, words)]) == 0
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["comparison"] == []
+    assert "were not tried beside it" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_what_will_be_done_is_shown_before_it_is(trained: Path, folder: Path) -> None:

@@ -13,10 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import oracle
+from dssl.circuits import jit
 from dssl.circuits.circuit import Circuit
 from dssl.circuits.compile import budget, turns
 from dssl.circuits.compile.compiler import BudgetError, Progress, compile_constraints
-from dssl.circuits.jit import PLAIN
+from dssl.circuits.evaluate.program import build_program
+from dssl.circuits.jit import PLAIN, Entry
 from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE
 from dssl.logic.reasoning.constraints import Constraints, Sum
 
@@ -99,6 +101,38 @@ def names_of(constraints: Constraints) -> tuple[str, ...]:
 
 def compiled(constraints: Constraints, **options: object) -> Circuit:
     return compile_constraints(constraints, names_of(constraints), cache=False, **options)  # type: ignore[arg-type]
+
+
+# ---- without numba's compiler ----
+
+
+@pytest.mark.compiled
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(constraints_of_all_kinds())
+def test_python_makes_the_same_circuit_and_the_same_program(constraints: Constraints) -> None:
+    """What a new machine answers before it has compiled anything is what it answers later, bit for bit."""
+
+    def run(self: Entry, *args: object) -> object:
+        with np.errstate(all="ignore"):
+            return jit._unboxed(self._python(*args))
+
+    ours, program = compiled(constraints), None
+    if ours.nodes > 1:
+        program = build_program(ours)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Entry, "__call__", run)
+        theirs = compiled(constraints)
+        for name in ("kind", "literal", "ptr", "child"):
+            assert np.array_equal(getattr(ours, name), getattr(theirs, name))
+            assert getattr(ours, name).dtype == getattr(theirs, name).dtype
+        if program is not None:
+            other = build_program(theirs)
+            assert np.array_equal(program.stream, other.stream)
+            assert program.stream.dtype == other.stream.dtype
+            assert (program.slots, program.biases, program.nodes, program.root) == (
+                other.slots, other.biases, other.nodes, other.root,
+            )  # fmt: skip
+            assert all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in zip(program.walk, other.walk))
 
 
 # ---- what a circuit says, slowly ----

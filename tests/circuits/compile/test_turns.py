@@ -56,7 +56,7 @@ def test_the_circuit_with_fewest_edges_is_kept(monkeypatch: pytest.MonkeyPatch) 
 class Runner:
     """Stands in for an attempt: comes to its end after so many steps, and writes down how far it was to run."""
 
-    decisions, components, nbytes, share = 0, 0, 0, 0.0
+    decisions, components, nbytes, share, left = 0, 0, 0, 0.0, float("inf")
 
     def __init__(self, name: str, length: int, log: list[tuple[str, int]], cost: int = 0) -> None:
         self.name, self.length, self.log, self.steps, self.cost = name, length, log, 0, cost
@@ -72,6 +72,9 @@ class Runner:
         if self.steps < self.length:
             budget.check(self)
         return self.steps == self.length
+
+    def look(self) -> None:
+        """What is left is as it was told."""
 
     def give_up(self) -> None:
         self.log.append((self.name, -1))
@@ -236,9 +239,10 @@ def test_a_graph_nearly_as_wide_as_large_has_no_order_worth_keeping(
 @pytest.mark.parametrize(
     ("weight", "width", "expected"),
     [
-        (0, 3, ["favourite", (1, "centre"), (9, "centre")]),
-        (9, 4, [(1, "centre"), "favourite"]),
-        (9, 5, ["favourite", (1, "centre"), "rival"]),
+        (0, 1, ["favourite", (1, "centre"), (9, "centre")]),
+        (0, 3, ["favourite", (3, "centre"), (9, "centre")]),
+        (9, 4, [(4, "centre"), "favourite"]),
+        (9, 5, ["favourite", (5, "centre"), "rival"]),
         (9, None, ["favourite", "rival"]),
     ],
 )
@@ -253,23 +257,53 @@ def test_hard_problems_are_searched_from_the_centre_too(
     assert [known.get(a) or (a.weight, "centre" if a.rank is centre else "") for a in found] == expected
 
 
-def test_who_does_more_with_each_step_is_ahead_once_shares_say_something() -> None:
-    slow: Any = SimpleNamespace(share=0.03, steps=300)
-    quick: Any = SimpleNamespace(share=0.015, steps=100)
+class Seen(turns.Attempt):
+    """An attempt of which only steps and share are known."""
+
+    def __init__(self, *looks: tuple[int, float]) -> None:
+        super().__init__(None, np.zeros(0, np.int32), 0)  # type: ignore[arg-type]
+        for self.steps, self.done in looks:
+            self.look()
+
+    @property
+    def share(self) -> float:
+        return self.done
+
+
+def test_what_is_left_follows_from_the_last_gain_or_the_whole_if_that_was_slower() -> None:
+    assert Seen((100, 0.4), (200, 0.6)).left == pytest.approx(200)
+    assert Seen((100, 0.4), (200, 0.6), (200, 0.6)).left == pytest.approx(200)  # not a step since
+    assert Seen((100, 0.2), (200, 0.8)).left == pytest.approx(50)  # on the whole
+    assert Seen((100, 0.4), (200, 0.4)).left == float("inf")
+    assert Seen((100, 0.4), (190, 0.4), (200, 0.6)).left == pytest.approx(200)  # a short stop is none
+    assert Seen((100, 0.4), (200, 0.1)).left == float("inf")
+    assert Seen((100, 0.4), (200, 0.1), (400, 0.5)).left == pytest.approx(1000)  # it is no gain to come back
+    idle = Seen()
+    idle.steps, idle.done = 0, 0.0
+    idle.look()
+    assert idle.left == float("inf")
+
+
+def test_who_has_fewest_steps_left_is_ahead_once_that_can_be_seen() -> None:
+    quick, slow = Seen((100, 0.15), (200, 0.3)), Seen((100, 0.25), (200, 0.3))  # 467 and 1,400 left
     assert turns.ahead([slow, quick]) is quick
-    early: Any = SimpleNamespace(share=0.01, steps=300)
-    assert turns.ahead([early, quick]) is early
-    idle: Any = SimpleNamespace(share=0.0, steps=0)
-    assert turns.ahead([idle, slow]) is slow
-    assert turns.far_behind(idle, slow)
+    assert turns.far_behind(slow, quick)
     assert not turns.far_behind(quick, slow)
-    assert not turns.far_behind(idle, early)
+    close = Seen((100, 0.17), (200, 0.3))
+    assert not turns.far_behind(close, quick)
+    stuck = Seen((100, 0.8), (200, 0.801))  # the larger share, and nearly all of its time before it
+    assert turns.ahead([stuck, quick]) is quick
+    unseen = Seen((100, 0.0), (200, 0.0))
+    assert turns.ahead([unseen, stuck]) is unseen
+    hopeless = Seen((100, 0.1), (200, 0.101))
+    assert turns.ahead([unseen, hopeless]) is unseen
+    assert not turns.far_behind(unseen, hopeless)
 
 
 def test_the_lead_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[tuple[str, int]] = []
     runners: list[Any] = [Runner("favourite", 10**6, log), Runner("rival", 200, log)]
-    runners[1].share = 0.5
+    runners[0].steps, runners[1].steps, runners[1].left = 100, 40, 160.0
     monkeypatch.setattr(turns, "HEAD_START", 100)
     assert turns._race(runners, Budget()) is runners[1]
     assert log == [("favourite", 12), ("rival", 150), ("favourite", 18), ("rival", 225)]  # far behind, it runs less
@@ -297,11 +331,16 @@ def test_a_search_begins_when_its_turn_comes_and_has_its_own_order() -> None:
 
 
 def run_slices(
-    took: list[float], until: int, monkeypatch: pytest.MonkeyPatch, full: tuple[int, ...] = (), done: int | None = None
+    took: list[float],
+    until: int,
+    monkeypatch: pytest.MonkeyPatch,
+    full: tuple[int, ...] = (),
+    done: int | None = None,
+    late: int = 0,
 ) -> tuple[list[int], bool, int]:
     """The work allowed in each slice that takes so many seconds, whether the search ended, and how often it grew.
 
-    A slice does a step for every thousand units of work.
+    A slice does a step for every thousand units of work. Compiled code is there after `late` slices.
     """
     counts, allowed, grown = {STEPS: 0, turns.DECISIONS: 0}, [], []
     clock, now = iter(took), [100.0]
@@ -317,14 +356,18 @@ def run_slices(
             grown.append(len(allowed))
             return self
 
-    def run(problem: str, store: str, stack: str, steps: int, work: int, margin: int) -> int:
+    def run_slice(problem: str, store: str, stack: str, steps: int, work: int, margin: int) -> int:
         assert (problem, store, stack, margin) == ("problem", "store", "stack", 5)
         assert steps == until - counts[STEPS]
         allowed.append(work)
         counts[STEPS] += min(steps, work // 1000)
         now[0] += next(clock)
+        run.loaded = len(allowed) >= late
         return DONE if len(allowed) == done else FULL if len(allowed) in full else MORE
 
+    run: Any = run_slice
+    run.loaded = late == 0
+    monkeypatch.setattr(turns, "PLAIN", False)
     monkeypatch.setattr(turns, "run", run)
     monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     checked: list[Any] = []
@@ -353,3 +396,10 @@ def test_a_slice_cut_short_says_nothing_of_the_speed(monkeypatch: pytest.MonkeyP
     allowed, ended, grown = run_slices([0.0, 0.0, 9.0, 0.0, 0.0], 10**6, monkeypatch, full=(2, 3), done=4)
     assert allowed == [1000, 2000, 2000, 2000]
     assert (ended, grown) == (True, 2)
+
+
+def test_short_slices_before_there_is_compiled_code_do_not_make_later_ones_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    allowed, _, _ = run_slices([0.0] * 60, 50 + 1000 + 2000, monkeypatch, late=50)
+    assert allowed == [turns.LEAST_SLICE // 1000] * 50 + [1000, 2000]

@@ -19,15 +19,6 @@ from dssl.circuits import queries
 from dssl.circuits.nodes import LITERAL
 
 
-def test_free_variables_take_their_heaviest_value():
-    circuit = circuit_of([(LITERAL, 1, ())], [0, 0, 3])  # x₁; x₂ and a categorical are free
-    pos = torch.tensor([[-9.0, 0.5, 1.0, 3.0, 2.0], [-9.0, -0.5, 1.0, 1.0, 1.0]])
-    neg = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0, 0.0]])
-    label, weight = queries.mpe(circuit, pos, neg)
-    assert label.tolist() == [[True, True, False, True, False], [True, False, True, False, False]]
-    torch.testing.assert_close(weight, torch.tensor([-9.0 + 0.5 + 3.0, -9.0 + 1.0 + 2.0]))
-
-
 def test_a_derivation_stands_for_all_values_of_its_free_variables():
     """x₁ alone: the k heaviest labels differ in what is free, among values of falling weight."""
     circuit = circuit_of([(LITERAL, 1, ())], [0, 0, 4, 0])

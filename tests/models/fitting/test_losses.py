@@ -16,7 +16,7 @@ from dssl.training.balance import Frequencies
 from dssl.training.terms.consistency import VAT
 
 SPACE = LabelSpace("a, b\na -> b")
-AUTO = Asked("auto", None, "auto", None, {}, "error", 8, 100, 0)
+AUTO = Asked("auto", None, "auto", {}, "error", 8, 100, 0)
 USED = Plan(True, prior_weight=0.2, balance=0.5)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 _SMALL = 500_000  # weights
+_WATCHED = 1_000  # test rows, at most
 
 
 def fit(
@@ -118,10 +119,11 @@ def _train(prepared: Preparation, folder: RunFolder, terminal: Terminal) -> DSSL
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", LabelWarning)  # already said by the preparation, with places in the file
+        watched = _watched(prepared)
         if prepared.stream is None:
-            model.fit(prepared.train.x, prepared.train.y)
+            model.fit(prepared.train.x, prepared.train.y, watched=watched)
         else:
-            model.fit(prepared.stream)
+            model.fit(prepared.stream, watched=watched)
     for sentence in prepared.stream.notes.sentences() if prepared.stream is not None else ():
         terminal.warn(f"'{prepared.data}': {sentence}")
     for warning in caught:
@@ -130,13 +132,21 @@ def _train(prepared: Preparation, folder: RunFolder, terminal: Terminal) -> DSSL
     return model
 
 
+def _watched(prepared: Preparation) -> tuple[Any, Any] | None:
+    """Some labelled test rows, whose accuracy is shown over the steps of training."""
+    if prepared.test is None:
+        return None
+    rows = prepared.test.labelled.nonzero()[0][:_WATCHED]
+    return prepared.test.x[rows], prepared.test.y[rows.tolist()]
+
+
 def _finish(
     prepared: Preparation, model: DSSLClassifier, folder: RunFolder, terminal: Terminal, seconds: float
 ) -> dict[str, Any]:
     """The model, its record and its report, in the run's folder all at once."""
     from dssl.app import runs
     from dssl.app.report import write_report
-    from dssl.app.summary import summarise
+    from dssl.app.summary import Origin, summarise
     from dssl.files import write_whole
     from dssl.models.files.saved import save
 
@@ -146,6 +156,9 @@ def _finish(
         X_test=prepared.test.x if prepared.test else None, y_test=prepared.test.y if prepared.test else None,
         missed=prepared.test.missed if prepared.test else None,
         rows=prepared.train.origin(),
+        test_rows=prepared.test.origin(prepared.labelling.columns) if prepared.test else Origin(),
+        inputs_of=prepared.preprocessing.inputs_of or None,
+        fresh=_rival(prepared),
         feature_names=prepared.preprocessing.inputs or None,
         settings=_settings(model), command=_command(), seconds=seconds,
         data={"file": prepared.data.name, "format": prepared.format, "labels": ", ".join(prepared.labelling.columns),
@@ -166,10 +179,15 @@ def _finish(
     return {"out": str(folder.path), **facts}
 
 
+def _rival(prepared: Preparation) -> DSSLClassifier | None:
+    """What learns simpler ways to compare with; not where a model goes on, or learns from more rows than are here."""
+    wanted = prepared.options.compare is not False and prepared.start is None and prepared.stream is None
+    return prepared.model() if wanted else None
+
+
 def _settings(model: DSSLClassifier) -> dict[str, Any]:
     hidden = ("rules", "settings", "warm_start", "unlabelled")
-    shown = {name: value for name, value in model.get_params().items() if name not in hidden and value is not None}
-    return {**shown, **{f"plan, {d.what}": f"{d.value}: {d.reason}" for d in model.plan_.decisions}}
+    return {name: value for name, value in model.get_params().items() if name not in hidden and value is not None}
 
 
 def _tell(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, cast
 
 from cyclopts import Parameter
 
@@ -16,7 +16,7 @@ from dssl.app.terminal import JSON, Terminal, UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-    from dssl.app.trained import Trained
+    from dssl.app.trained import Question, Trained
 
 _MODEL = Parameter(help="Folder of a run, or of a saved model.")
 _DATA = Parameter(help="CSV, Parquet, NPZ or ARFF file, or a folder of images or Parquet files.")
@@ -46,6 +46,9 @@ def predict(
         ),
     ] = None,
     id: Annotated[str | None, Parameter(help="Column that names the rows. Default: as in training.")] = None,
+    engine: Annotated[
+        Literal["local", "ray"], Parameter(help="What computes: this process, or a Ray cluster, on Parquet files.")
+    ] = "local",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Give every row of a file its most probable valid label. Files are read a chunk at a time."""
@@ -61,10 +64,16 @@ def predict(
     if out is not None and out.exists() and data.exists() and out.samefile(data):
         raise UsageError(f"--out {out} is the input file\nGive another name: writing to it would destroy the data.")
     terminal = Terminal(as_json=json)
-    from dssl.app.trained import Trained
+    from dssl.app.trained import Question, Trained
 
     trained = Trained.open(model)
-    frames = _frames(trained, data, id, proba, sample, seed, evidence_columns or ())
+    question = Question(id, proba, sample, seed, tuple(evidence_columns or ()))
+    if engine == "ray":
+        from dssl.app.cluster import mapping
+
+        frames = mapping.frames(trained, model, data, question)
+    else:
+        frames = _frames(trained, data, question)
     if json and out is None:
         records = [record for frame in frames for record in frame.to_dicts()]
         facts: dict[str, Any] = {"rows": len(records), "predictions": records}
@@ -78,23 +87,9 @@ def predict(
     terminal.result(facts)
 
 
-def _frames(
-    trained: Trained,
-    data: Path,
-    row_id: str | None,
-    proba: bool,
-    sample: int | None,
-    seed: int,
-    known: Sequence[str],
-) -> Iterator[pl.DataFrame]:
-    kept = trained.preprocessing.id
+def _frames(trained: Trained, data: Path, question: Question) -> Iterator[pl.DataFrame]:
     for number, table in enumerate(trained.chunks(data)):
-        name = row_id or (kept if kept in table.names else None)
-        evidence = trained.evidence(table, known) if known else None
-        if sample is None:
-            yield trained.predict(table, name, proba=proba, evidence=evidence)
-        else:
-            yield trained.sample(table, name, sample, seed + number, evidence)
+        yield question.answer(trained, table, number)
 
 
 def _to_stdout(frames: Iterator[pl.DataFrame]) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from dssl.app.answers import CANNOT_TELL, LABEL, Answer, AnswerFile, Meanwhile, beside, cell
 from dssl.app.explorer.predictions import Run
 from dssl.app.explorer.spaces import MOST_COLUMNS, Malformed, Refused
+from dssl.app.findings.pictures import picture
 from dssl.app.worth import worth_labelling
 from dssl.data.tables import Table
 from dssl.errors import DataError
@@ -316,16 +315,4 @@ def apart(space: LabelSpace, told: dict[str, Any]) -> str | None:
 
 def _picture(table: Table) -> str | None:
     """The image of a row as a data address, if it is one."""
-    if table.images is None or table.images.ndim not in (3, 4):
-        return None
-    from PIL import Image
-
-    pixels = table.images[0]
-    if pixels.ndim == 3:  # channels come first
-        pixels = pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1)
-    if pixels.dtype != np.uint8:
-        low, high = float(pixels.min()), float(pixels.max())
-        pixels = (255 * (pixels - low) / max(high - low, 1e-9)).astype(np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(out.getvalue()).decode()}"
+    return None if table.images is None or table.images.ndim not in (3, 4) else picture(table.images[0])

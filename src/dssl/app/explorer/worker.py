@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dssl.app.explorer import beliefs, figures, spaces
+from dssl.circuits.jit import patience
 from dssl.errors import BudgetError, DataError, RuleError, WriteError
 
 SPARE = 3 << 30  # bytes that answers may take beyond what the process has when it is ready
@@ -55,11 +56,12 @@ def warm_up() -> None:
     """Load, and on a new machine compile, everything that answers need."""
     text = "a, b, c\nd: {x, y, z}\na -> !b\n0.9 :: c"
     values = [0.3, 0.6, 0.5, 0.0, 1.0, 2.0]
-    spaces.rules({"text": text})
-    beliefs.beliefs({"text": text, "values": values})
-    beliefs.beliefs({"text": "a", "values": [0.5]})
-    figures.triangle({"steps": 8})
-    figures.gaussians({})
+    with patience(0.0):  # answers are given little time, and the compiler would take it
+        spaces.rules({"text": text})
+        beliefs.beliefs({"text": text, "values": values})
+        beliefs.beliefs({"text": "a", "values": [0.5]})
+        figures.triangle({"steps": 8})
+        figures.gaussians({})
 
 
 def main(run: str | None) -> None:

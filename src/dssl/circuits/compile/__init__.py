@@ -7,7 +7,7 @@ Start at `compiler.py`.
     problem      constraints → flat arrays, whose columns are in records
     turns        which ways to branch are tried, and how far each search runs
     order/       in which order a search branches
-    backbone     values that no solution takes, for problems that the search finds hard
+    sharpen/     the same solutions by sharper constraints
     search       branch, propagate, split, remember: one step after another
     propagation  what is left of the constraints after some values are ruled out
     components   what is left, split into parts that share no constraint

@@ -1,20 +1,21 @@
 """Budget: how much processor time, how many nodes and bytes compiling may use, and reports of progress.
 
-Seconds are those of the processor, so that a busy machine does not change what can be compiled. Bytes are those of all
-arrays that a search holds, whether in use or kept free for its next step.
+Seconds are those of the processor, so that a busy machine does not change what can be compiled; those that a new
+machine needs to compile its loops do not count. Bytes are those of all arrays that a search holds, whether in use or
+kept free for its next step.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from dssl.circuits.jit import thread_time
 from dssl.errors import BudgetError
 
 NO_LIMIT = sys.maxsize
@@ -68,11 +69,11 @@ class Budget:
         self.seconds, self.nodes, self.report = seconds, nodes, report
         self.bytes = share_of_memory() if nbytes is None else nbytes
         self.searches: Sequence[Searching] = ()
-        self.began = self.reported = time.thread_time()
+        self.began = self.reported = thread_time()
 
     def tick(self) -> None:
         """Raise `BudgetError` once the seconds are used up."""
-        if time.thread_time() - self.began >= self.seconds:
+        if thread_time() - self.began >= self.seconds:
             raise BudgetError(self._message(f"{self.seconds:g} s"))
 
     def afford(self, more: int) -> None:
@@ -90,14 +91,14 @@ class Budget:
         self.tick()
         self.afford(0)
         self.allow(search.nodes)
-        if self.report is not None and time.thread_time() - self.reported > _REPORT_S:
-            self.reported = time.thread_time()
+        if self.report is not None and thread_time() - self.reported > _REPORT_S:
+            self.reported = thread_time()
             self.report(self.progress())
 
     def progress(self) -> Progress:
         """How far the searches have come."""
         return Progress(
-            time.thread_time() - self.began,
+            thread_time() - self.began,
             sum(search.decisions for search in self.searches),
             max((search.nodes for search in self.searches), default=0),
             sum(search.components for search in self.searches),

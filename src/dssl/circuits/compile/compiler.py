@@ -9,13 +9,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from functools import cache as once
 
 import numpy as np
 
 from dssl.circuits.circuit import Circuit
 from dssl.circuits.compile import cache as disk
-from dssl.circuits.compile.backbone import without_idle_values
 from dssl.circuits.compile.budget import Budget, Progress
 from dssl.circuits.compile.emission import Arrays, emit
 from dssl.circuits.compile.native.chains import chained
@@ -24,9 +22,9 @@ from dssl.circuits.compile.problem import Layout, build, lay_out
 from dssl.circuits.compile.records import Ints, Problem
 from dssl.circuits.compile.search import Search
 from dssl.circuits.compile.selections import exactly_one_selections
-from dssl.circuits.compile.store import ENTRIES, grown, new_store
+from dssl.circuits.compile.sharpen.backbone import without_idle_values
+from dssl.circuits.compile.sharpen.subsumption import without_subsumed
 from dssl.circuits.compile.turns import solve
-from dssl.circuits.jit import announced
 from dssl.circuits.nodes import FALSE
 from dssl.circuits.proof import trust
 from dssl.errors import BudgetError
@@ -57,7 +55,6 @@ def compile_constraints(
     `cache` looks for the circuit on disk first and keeps it there. Raises `BudgetError` when `budget_s` seconds of the
     processor, `budget_nodes` nodes or `budget_bytes` bytes (half of the memory, if None) are used up.
     """
-    _warm_up()
     began = time.perf_counter()
     key = disk.content_key(constraints) if cache else ""
     arrays = disk.load(key) if cache else None
@@ -69,17 +66,6 @@ def compile_constraints(
             disk.save(key, arrays)
     circuit = _circuit(constraints, names, arrays)
     return circuit if kept else trust(circuit)
-
-
-@once
-def _warm_up() -> None:
-    """Compile the kernels on the first call of a process, or load them from where numba keeps them."""
-    with announced():
-        example = Constraints((2, 2, 2), (False,) * 3, ((0, 3), (2, 5), (1, 4)), (), visible=3)
-        _compile(example, Budget())
-        store = new_store(1)
-        store.sizes[ENTRIES] = len(store.entry_node)
-        grown(store, len(store.table), Budget())
 
 
 def _printer() -> Callable[[Progress], None]:
@@ -99,6 +85,7 @@ def _compile(constraints: Constraints, budget: Budget) -> Arrays:
     if native is not None:
         return native
     budget.afford(_bytes_of_lists(constraints))
+    constraints = without_subsumed(constraints)
     layout = lay_out(constraints, exactly_one_selections(constraints))
     problem = build(constraints, layout)
     if problem is None:

@@ -103,15 +103,30 @@ def build(constraints: Constraints, layout: Layout) -> Problem | None:
     return _tables(layout, hidden, clauses, sums)
 
 
-Share = tuple[int, bool, list[int]]  # block, listed values are outside, values listed
+Shares = tuple[list[int], list[int], list[int], list[int]]  # blocks, values outside are listed, how many, values
 Term = tuple[int, list[int]]  # block, coefficient of each value
-
-
-Clause = tuple[int, list[Share]]  # owner, shares
 Total = tuple[int, list[Term], list[tuple[int, int]]]  # owner, terms, intervals
 
 
-def _tables(layout: Layout, hidden: Bools, clauses: list[Clause], sums: list[Total]) -> Problem:
+class Clauses(NamedTuple):
+    """Clauses and their shares, one list for each column: there can be many."""
+
+    owner: list[int]
+    length: list[int]  # shares of each
+    block: list[int]  # of each share
+    outside: list[int]
+    listing: list[int]  # how many values it lists
+    listed: list[int]  # values
+
+    def add(self, owner: int, shares: Shares) -> None:
+        """Put a clause behind the others."""
+        self.owner.append(owner)
+        self.length.append(len(shares[0]))
+        for column, more in zip(self[2:], shares):
+            column.extend(more)
+
+
+def _tables(layout: Layout, hidden: Bools, clauses: Clauses, sums: list[Total]) -> Problem:
     value, block = _value_and_block(layout, hidden)
     share, clause, listed = _share_and_clause(clauses)
     term, total, coefficient, interval = _term_and_total(sums)
@@ -149,19 +164,18 @@ def _value_and_block(layout: Layout, hidden: Bools) -> tuple[Ints, Ints]:
     return value, block
 
 
-def _share_and_clause(clauses: list[Clause]) -> tuple[Ints, Ints, Ints]:
+def _share_and_clause(given: Clauses) -> tuple[Ints, Ints, Ints]:
     """The two tables, and the values that the shares list."""
-    shares = [share for _, parts in clauses for share in parts]
-    share = np.zeros((len(shares) + 1, 5), dtype=np.int32)
-    clause = np.zeros((len(clauses) + 1, 7), dtype=np.int32)
-    clause[:, C_SHARES] = _starts(len(parts) for _, parts in clauses)
-    clause[:-1, C_OWNER] = [owner for owner, _ in clauses]
-    clause[:-1, C_LIVE] = np.diff(clause[:, C_SHARES])
-    share[:-1, S_CLAUSE] = np.repeat(np.arange(len(clauses)), clause[:-1, C_LIVE])
-    share[:-1, S_BLOCK] = [b for b, _, _ in shares]
-    share[:-1, S_OUTSIDE] = [outside for _, outside, _ in shares]
-    share[:-1, S_LISTED] = [len(listed) for _, _, listed in shares]
-    return share, clause, np.array([v for _, _, values in shares for v in values], dtype=np.int32)
+    share = np.zeros((len(given.block) + 1, 5), dtype=np.int32)
+    clause = np.zeros((len(given.owner) + 1, 7), dtype=np.int32)
+    clause[:, C_SHARES] = _starts(given.length)
+    clause[:-1, C_OWNER] = given.owner
+    clause[:-1, C_LIVE] = given.length
+    share[:-1, S_CLAUSE] = np.repeat(np.arange(len(given.owner)), given.length)
+    share[:-1, S_BLOCK] = given.block
+    share[:-1, S_OUTSIDE] = given.outside
+    share[:-1, S_LISTED] = given.listing
+    return share, clause, np.array(given.listed, dtype=np.int32)
 
 
 def _term_and_total(sums: list[Total]) -> tuple[Longs, Longs, Longs, Longs]:
@@ -202,33 +216,33 @@ def _append(lists: list[Ints], start: Ints, items: Ints) -> Ints:
     return start + before
 
 
-def _clauses(constraints: Constraints, layout: Layout, start: list[int], original: list[int]) -> list[Clause] | None:
-    """Owner and shares of each clause that is not always true; None where one can never be met."""
+def _clauses(constraints: Constraints, layout: Layout, start: list[int], original: list[int]) -> Clauses | None:
+    """The clauses that are not always true; None where one can never be met."""
     owners = constraints.clause_owners or (-1,) * len(constraints.clauses)
-    offsets = constraints.offsets
-    plain = [k < 0 and constraints.sizes[b] == 2 for b, k in enumerate(layout.position)]
-    shift = [start[g] - offsets[b] if plain[b] else 0 for b, g in enumerate(layout.home_of)]
+    offsets, home = constraints.offsets, layout.home_of
+    unusual = {v for v, b in enumerate(original) if layout.position[b] >= 0 or constraints.sizes[b] != 2}
+    place = [start[home[b]] + v - offsets[b] for v, b in enumerate(original)]
     seen: set[tuple[int, ...]] = set()
-    out: list[Clause] = []
+    out = Clauses([], [], [], [], [], [])
     for clause, owner in zip(constraints.clauses, owners):
+        if not clause:
+            return None
         values = sorted(set(clause))
         blocks = [original[v] for v in values]
-        if all(plain[b] for b in blocks):  # a fast path for the usual case
-            shares = (
-                None
-                if len(set(blocks)) < len(blocks)
-                else [(layout.home_of[b], False, [v + shift[b]]) for v, b in zip(values, blocks)]
-            )
-        else:
+        shares: Shares | None
+        if not unusual.isdisjoint(values):
             shares = _shares(values, blocks, layout, start, offsets)
+        elif len(set(blocks)) < len(blocks):
+            shares = None
+        else:  # a fast path for the usual case: each share lists one value
+            one = [1] * len(values)
+            shares = [home[b] for b in blocks], [0] * len(values), one, [place[v] for v in values]
         if shares is None:
             continue
-        if not shares:
-            return None
-        key = tuple(v for _, outside, listed in shares for v in (-1 - outside, *listed))
-        owned = _owner(owner, layout, constraints, [g for g, _, _ in shares]) if owner >= 0 else -1
+        owned = _owner(owner, layout, constraints, shares[0]) if owner >= 0 else -1
+        key = (*shares[3], *shares[1], *shares[2])
         if owned >= 0 or key not in seen:
-            out.append((owned, shares))
+            out.add(owned, shares)
             if owned < 0:
                 seen.add(key)
     return out
@@ -236,7 +250,7 @@ def _clauses(constraints: Constraints, layout: Layout, start: list[int], origina
 
 def _shares(
     values: list[int], blocks: list[int], layout: Layout, start: list[int], offsets: tuple[int, ...]
-) -> list[Share] | None:
+) -> Shares | None:
     """The shares of a clause, or None where it is always true."""
     inside: dict[int, set[int]] = {}
     outside: dict[int, int] = {}  # selection -> the only position outside
@@ -248,7 +262,7 @@ def _shares(
             inside.setdefault(g, set()).add(k)
         elif outside.setdefault(g, k) != k:
             return None
-    shares: list[Share] = []
+    shares: Shares = [], [], [], []
     for g in sorted(inside.keys() | outside.keys()):
         size, listed = layout.sizes[g], inside.get(g, set())
         if g in outside and outside[g] not in listed:
@@ -257,7 +271,10 @@ def _shares(
             return None
         flip = size > 4 and 2 * len(listed) > size
         picked = sorted(set(range(size)) - listed) if flip else sorted(listed)
-        shares.append((g, flip, [start[g] + k for k in picked]))
+        shares[0].append(g)
+        shares[1].append(flip)
+        shares[2].append(len(picked))
+        shares[3].extend(start[g] + k for k in picked)
     return shares
 
 

@@ -19,14 +19,15 @@ from dssl.circuits.compile.order.ordering import rank_by_degree, rank_by_fill
 from dssl.circuits.compile.records import B_RANK, Ints, Problem, copy
 from dssl.circuits.compile.search import DECISIONS, DONE, FULL, STEPS, Search, bytes_needed, run, start
 from dssl.circuits.compile.store import ENTRIES, NODES
+from dssl.circuits.jit import PLAIN
 from dssl.errors import BudgetError
 
 SLICE_S = 0.03  # how long the search runs before Python looks up
 FIRST_SLICE, LEAST_SLICE = 200_000, 1000  # of work
 FIRST_TRY = 1000  # steps before values that no solution takes are looked for
 HEAD_START = 20_000  # steps before a rival way to branch joins
-TELLING = 0.02  # share of a search that is done from which on it says who is ahead
-FAR = 4  # times less with each step than the leader, and an attempt is far behind
+TELLING = 30  # times the steps it has done, at most, that a search may have left to be ahead of others
+FAR = 1.5  # times the steps left of the leader, and an attempt is far behind
 QUICK = 200_000_000  # steps times size below which other ways are tried too, and the smallest circuit kept
 LEEWAY = 1000  # steps that these may take more than the first, or an eighth of its own
 
@@ -39,6 +40,7 @@ class Attempt:
         self.search: Search | None = None
         self.slice = FIRST_SLICE
         self.steps = self.decisions = self.nodes = self.components = self.nbytes = 0
+        self.left, self._looks = float("inf"), [(0, 0.0)]
 
     @property
     def share(self) -> float:
@@ -49,18 +51,32 @@ class Attempt:
         """Free the memory; the figures stay."""
         self.search, self.nbytes = None, 0
 
+    def look(self) -> None:
+        """Bring `left` up to date: the steps still to go, if the share grows as it did on the whole, or in the second
+        half, if that was slower. One that has hardly moved since then is stuck, however large it is.
+        """
+        steps, before = next(look for look in reversed(self._looks) if 2 * look[0] <= self.steps)
+        share = max(self.share, self._looks[-1][1])
+        if self.steps > self._looks[-1][0]:
+            slowest = (
+                max((self.steps - steps) / (share - before), self.steps / share) if share > before else float("inf")
+            )
+            self.left = (1 - share) * slowest
+            self._looks.append((self.steps, share))
+
     def go_on(self, until: int, budget: Budget) -> bool:
         """Run until that many steps are done in all; whether the search came to an end."""
         search = self._begun(budget)
         while self.steps < until:
             began = time.perf_counter()
-            status = run(*search[:3], until - self.steps, self.slice, search.margin)
+            work = self.slice if PLAIN or run.loaded else LEAST_SLICE  # Python may be the one to run it
+            status = run(*search[:3], until - self.steps, work, search.margin)
             self._note(search)
             if status == DONE:
                 return True
             if status == FULL:
                 self._note(search := search.with_room(budget))
-            elif self.steps < until:
+            elif self.steps < until and work == self.slice:  # a shorter one says nothing of it
                 self._adjust(time.perf_counter() - began)
             budget.check(self)
         return False
@@ -152,34 +168,36 @@ def _race(every: list[Attempt], budget: Budget) -> Attempt:
 
 
 def ahead(running: list[Attempt]) -> Attempt:
-    """Who does the largest share with each step, or the first while no share says anything."""
-    if max(attempt.share for attempt in running) < TELLING:
-        return running[0]
-    return max(running, key=rate)
+    """Who has the fewest steps left, or the first while that says nothing of any of them."""
+    for attempt in running:
+        attempt.look()
+    best = min(running, key=lambda attempt: attempt.left)
+    return best if tells(best) else running[0]
 
 
-def rate(attempt: Attempt) -> float:
-    """The share done with each step."""
-    return attempt.share / max(attempt.steps, 1)
+def tells(attempt: Attempt) -> bool:
+    """Whether the end of a search is near enough to be seen."""
+    return attempt.left <= TELLING * attempt.steps
 
 
 def far_behind(attempt: Attempt, leader: Attempt) -> bool:
-    """Whether an attempt does far less with each step than one that is ahead, as far as shares tell."""
-    return leader.share >= TELLING and FAR * rate(attempt) < rate(leader)
+    """Whether an attempt has many more steps left than one that is ahead, as far as that can be seen."""
+    return tells(leader) and attempt.left > FAR * leader.left
 
 
 def rivals(every: list[Attempt], problem: Problem, budget: Budget) -> list[Attempt]:
     """Who races when the favourite does not end soon, the most promising first: it, and others that begin.
 
     The favourite goes on. Where it keeps to an order, a search from the centre of the graph that heeds open constraints
-    a little joins, and one that heeds them above all. Where it heeds them above all, they are as good as one.
+    a little joins, and one that heeds them above all. Where it heeds them above all, they are as good as one. The wider
+    a graph is for its size, the less its centre says, and the more open constraints are to be heeded.
     """
     favourite, rival = every[0], every[-1]
     centre, width = rank_from_centre(problem, budget)
     if centre is None:
         return [favourite, rival]
     blocks = len(centre)
-    central = Attempt(problem, centre, 1)
+    central = Attempt(problem, centre, 1 + 8 * width // blocks)
     if favourite.weight == 0:
         return [favourite, central, Attempt(problem, centre, blocks)]
     return [central, favourite] if 2 * width < blocks else [favourite, central, rival]

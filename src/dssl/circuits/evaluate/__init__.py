@@ -6,6 +6,7 @@ Start at `launch.py`.
     program       circuit → the stream of words that kernels run; lowering has its loops, words their meaning
     wmc           the kernels of log WMC and its gradient, and what all kernels share
     expectations  the kernels of entropy and covariance
+    best          the kernel of the heaviest label
     heaviest      the kernel of the k heaviest labels
     samples       the kernel of exact samples
     vectors       the vector operations that kernels are made of; plain has the same on numpy arrays

@@ -1,11 +1,11 @@
-"""The kernel of the k heaviest valid labels.
+"""The kernel of the k heaviest valid labels; `best` has a quicker one for k = 1.
 
-Values are plain log weights, normalised so that each variable's heaviest value weighs 0. A product adds, a sum takes
-the larger, and every node's value is kept. From there on each sample goes its own way. A *derivation* of a node is one
-of its products with a derivation of each factor. `_advance` finds a node's derivations one by one, the heaviest first,
-and asks its factors for theirs only as far as needed (Huang & Chiang 2005, algorithm 3). The circuit is deterministic,
-so derivations of the root have no label in common. Those with free variables stand for many labels, which `_heaviest`
-enumerates in the order of what they lose against the heaviest. Time is linear in k, apart from the logarithm of a heap.
+Values are those of `best`, and every node's value is kept. From there on each sample goes its own way. A *derivation*
+of a node is one of its products with a derivation of each factor. `_advance` finds a node's derivations one by one, the
+heaviest first, and asks its factors for theirs only as far as needed (Huang & Chiang 2005, algorithm 3). The circuit is
+deterministic, so derivations of the root have no label in common. Those with free variables stand for many labels,
+which `_heaviest` enumerates in the order of what they lose against the heaviest. Time is linear in k, apart from the
+logarithm of a heap.
 
 Functions are few and share tuples, not one record of everything: each array that is handed on counts as a reference.
 With one record in every call, and a function for each step, the 20 heaviest labels took twice the time.
@@ -17,88 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from dssl.circuits.evaluate.best import best_forward, weigh_best
 from dssl.circuits.evaluate.vectors import (
     lanes_of,
-    larger,
     load,
-    or_nan,
     peek,
     poke,
     poke_byte,
-    splat,
     store,
 )
-from dssl.circuits.evaluate.wmc import LOWEST, UNKNOWN, is_free, read_weights, row_bytes
-from dssl.circuits.evaluate.words import END, FIRST, HEAD, LAST, SLOT, TAIL
+from dssl.circuits.evaluate.wmc import UNKNOWN, is_free, read_weights, row_bytes
+from dssl.circuits.evaluate.words import END, FIRST, HEAD, SLOT
 from dssl.circuits.jit import allocating, inner
 
-_SLOT, _FIRST, _LAST, _HEAD, _TAIL = (np.uint32(x) for x in (SLOT, FIRST, LAST, HEAD, TAIL))
-
-
-# ---- the heaviest weight of every node ----
-
-
-@inner
-def _weigh_best(like: Any, blocks: Any, columns: int, pos: int, neg: int, table: int) -> Any:
-    """Literals' log weights less the largest of their variable; returns the sum of those."""
-    lanes = lanes_of(like)
-    constant = splat(like, 0.0)
-    for b in range(len(blocks)):
-        start, end = blocks[b, 0], blocks[b, 1]
-        after, top, bad = splat(like, 0.0), splat(like, -np.inf), splat(like, 0.0)
-        if blocks[b, 2] == 0:
-            p, n = load(like, pos, start * lanes), load(like, neg, start * lanes)
-            store(table, 2 * start * lanes, p)
-            store(table, (2 * start + 1) * lanes, n)
-            top, bad = larger(p, n), or_nan(or_nan(bad, p), n)
-        else:  # value k weighs w_k Π_{j≠k} w̄_j
-            for k in range(end - 1, start - 1, -1):
-                store(table, (2 * k + 1) * lanes, after)
-                after = after + load(like, neg, k * lanes)
-            before = splat(like, 0.0)
-            for k in range(start, end):
-                u = load(like, pos, k * lanes) + (before + load(like, table, (2 * k + 1) * lanes))
-                before = before + load(like, neg, k * lanes)
-                store(table, 2 * k * lanes, u)
-                store(table, (2 * k + 1) * lanes, splat(like, -np.inf))
-                top, bad = larger(u, top), or_nan(bad, u)
-        least = larger(top, splat(like, LOWEST))
-        for slot in range(2 * start, 2 * end):
-            store(table, slot * lanes, load(like, table, slot * lanes) - least)
-        constant = constant + or_nan(top, bad)
-    store(table, 2 * columns * lanes, splat(like, 0.0))
-    store(table, (2 * columns + 1) * lanes, splat(like, -np.inf))
-    return constant
-
-
-@inner
-def _product(like: Any, stream: Any, s: int, table: int) -> Any:
-    """The log weight of the product that begins at word s, its last word, and the position after it."""
-    lanes = lanes_of(like)
-    word = stream[s]
-    total = load(like, table, np.int64(word & _SLOT) * lanes)
-    s += 1
-    while word & _LAST == 0:
-        word = stream[s]
-        total = total + load(like, table, np.int64(word & _SLOT) * lanes)
-        s += 1
-    return total, word, s
-
-
-@inner
-def _best_forward(like: Any, stream: Any, table: int, values: int) -> None:
-    """Run the stream: the weight of every node's heaviest product to its slot, and to a row of its own."""
-    lanes = lanes_of(like)
-    s = row = 0
-    while s < len(stream):
-        best, word, s = _product(like, stream, s, table)
-        while word & _TAIL == 0:
-            other, word, s = _product(like, stream, s, table)
-            best = larger(other, best)
-        store(table, np.int64(stream[s] & _SLOT) * lanes, best)
-        store(values, row, best)
-        row += lanes
-        s += 1
+_SLOT, _FIRST, _HEAD = (np.uint32(x) for x in (SLOT, FIRST, HEAD))
 
 
 # ---- records of derivations and labels, in heaps ----
@@ -259,45 +191,6 @@ def _mark(sample: Any, item: int, program: Any, found: Any, stack: Any, label: A
             s += 1
 
 
-@allocating
-def _mark_first(sample: Any, root: int, program: Any, stack: Any, label: Any) -> float:
-    """Mark the literals of the root's heaviest derivation, and return its weight: no records are needed for one."""
-    like, lane, table, values = sample
-    stream, owner, ends, base = program
-    lanes = lanes_of(like)
-    weight, whole = 0.0, True
-    stack.clear()
-    stack.append(np.int64(root))
-    while len(stack) > 0:
-        best, at, head, s = -np.inf, np.int64(-1), False, ends[stack.pop(), END] - 1
-        while not head:
-            end, total, begun = s, 0.0, False
-            head = stream[s] & _HEAD != 0
-            while not begun:
-                begun = stream[s] & _FIRST != 0
-                slot = np.int64(stream[s] & _SLOT)
-                total += (
-                    peek(like, table, slot * lanes + lane)
-                    if slot < base
-                    else peek(like, values, owner[s] * lanes + lane)
-                )
-                s -= 1
-            if total >= best:  # of equals the first, as heaps have it
-                best, at = total, end
-        if whole:
-            weight, whole = best, False
-        begun = False
-        while not begun:
-            begun = stream[at] & _FIRST != 0
-            slot = np.int64(stream[at] & _SLOT)
-            if slot >= base:
-                stack.append(np.int64(owner[at]))
-            elif slot < base - 2:
-                label[slot >> 1] = 1 - (slot & 1)
-            at -= 1
-    return weight
-
-
 # ---- labels, the heaviest first ----
 
 
@@ -390,14 +283,6 @@ def _heaviest(sample: Any, program: Any, blocks: Any, found: Any, scratch: Any, 
     stack, label, ranked, losses = scratch
     labels, weights, constant = out
     root = len(program[2]) - 1
-    if most == 1:
-        label[:] = UNKNOWN
-        heaviest = _mark_first(sample, root, program, stack, label)
-        _fill(like, blocks, lane, table, label)
-        for k in range(len(label)):
-            poke_byte(labels, k, label[k])
-        poke(like, weights, 0, heaviest + constant)
-        return 1
     order = _rank_values(like, blocks, hard, lane, table, ranked, losses)[:hard]
     item = _begin(sample, root, program, found)
     heap, count = _record(weight, field, weight[item], item, -1, -1, 0), 0
@@ -440,8 +325,8 @@ def k_best(like: Any, program: Any, task: Any, first: int, count: int, scratch: 
     pos, neg, table = scratch, scratch + task.columns * row, scratch + 2 * task.columns * row
     values = table + task.slots * row
     read_weights(like, soft, task, first, count, pos, neg)
-    constant = _weigh_best(like, blocks, task.columns, pos, neg, table)
-    _best_forward(like, stream, table, values)
+    constant = weigh_best(like, blocks, task.columns, pos, neg, table)
+    best_forward(like, stream, table, 0, values)
     store(pos, 0, constant)
     store(pos, lanes, load(like, table, task.root * lanes) + constant)
     label, stack = np.empty(task.columns, np.int64), [np.int64(0)]

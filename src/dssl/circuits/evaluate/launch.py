@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dssl.circuits.evaluate import expectations, heaviest, samples, threads, wmc
+from dssl.circuits.evaluate import best, expectations, heaviest, samples, threads, wmc
 from dssl.circuits.evaluate.program import Program
 from dssl.circuits.jit import PLAIN, announced, source_stamp
 
@@ -43,6 +43,7 @@ KERNELS = {
     "gradient": Kernel(wmc.gradient, 2, 3, 1, lanes=_HOT),
     "entropy": Kernel(expectations.entropy, 2, 3, 0),
     "covariance": Kernel(expectations.covariance, 3, 5, 2),
+    "best": Kernel(best.best, 2, 1, 1, walks=True),
     "k_best": Kernel(heaviest.k_best, 2, 1, 0, nodes=1, walks=True),
     "sample": Kernel(samples.sample, 2, 2, 1, walks=True),
 }

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dssl.circuits.evaluate.words import END, FIRST, HEAD, LAST, LOGGED, SLOT, TAIL, TOUCH
-from dssl.circuits.jit import unlocked
+from dssl.circuits.jit import allocating, unlocked
 from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE
 
 MOST_FACTORS = 64  # factors of a product
@@ -97,13 +97,13 @@ def fuse(
     return number[top - base], node_ptr, product_ptr[: products + 1], factor[:factors]
 
 
-@unlocked
+@allocating
 def _opened(x: int, wanted: int, n: int, kind: NDArray[np.int8], number: Ints) -> bool:
     """Whether x is a node of the wanted kind whose children are written as part of node n."""
     return x >= 0 and kind[x] == wanted and (x == n or number[x] < 0)
 
 
-@unlocked
+@allocating
 def _number(top: int, kind: NDArray[np.int8], ptr: NDArray[np.int64], child: Ints, base: int) -> tuple[Ints, int, int]:
     """Numbers of the nodes that get a slot, −1 for those that are part of what uses them; how many; all factors."""
     uses = np.zeros(len(kind), np.int64)
@@ -168,14 +168,14 @@ def share(
     return np.append(node_ptr, np.arange(products + 1, len(new_product))), new_product, new_factor
 
 
-@unlocked
+@allocating
 def _copied(source: Ints, start: int, stop: int, target: Ints, end: int) -> int:
     """Copy a part of `source` to the place `end` of `target`; returns the place after it."""
     target[end : end + stop - start] = source[start:stop]
     return end + stop - start
 
 
-@unlocked
+@allocating
 def _equal_fronts(
     product_ptr: NDArray[np.int64], factor: Ints, literals: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Ints]:
@@ -272,7 +272,7 @@ def depth_first(
     return order[:done]
 
 
-@unlocked
+@allocating
 def _limits(node_ptr: NDArray[np.int64], product_ptr: NDArray[np.int64], factor: Ints, base: int) -> Ints:
     """Bits before the point that each node's mantissa may have, so that no product of mantissas has more than 120."""
     longest = np.ones(len(node_ptr) - 1, np.int32)  # product that a node is used in
@@ -284,7 +284,7 @@ def _limits(node_ptr: NDArray[np.int64], product_ptr: NDArray[np.int64], factor:
     return _BITS // longest
 
 
-@unlocked
+@allocating
 def _last_uses(
     order: Ints, node_ptr: NDArray[np.int64], product_ptr: NDArray[np.int64], factor: Ints, base: int
 ) -> tuple[NDArray[np.int64], int]:
@@ -300,7 +300,7 @@ def _last_uses(
     return last_use, length
 
 
-@unlocked
+@allocating
 def _flags(j: int, start: int, stop: int, head: bool, tail: bool) -> int:
     """The flags of a factor by its place in a product, and by the place of that in its node."""
     flags = FIRST if j == start else 0

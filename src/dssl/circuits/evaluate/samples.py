@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from dssl.circuits.evaluate.vectors import lanes_of, peek, poke_byte
-from dssl.circuits.evaluate.wmc import UNKNOWN, evaluate, is_free, row_bytes, write_result
-from dssl.circuits.evaluate.words import END, FIRST, HEAD, LOGGED, SLOT
+from dssl.circuits.evaluate.wmc import UNKNOWN, descend, evaluate, is_free, row_bytes, write_result
+from dssl.circuits.evaluate.words import END, FIRST, HEAD, LOGGED
 from dssl.circuits.jit import allocating, inner
 
-_SLOT, _FIRST, _HEAD = (np.uint32(x) for x in (SLOT, FIRST, HEAD))
+_FIRST, _HEAD = np.uint32(FIRST), np.uint32(HEAD)
 
 
 @inner
@@ -50,30 +50,18 @@ def _toss_product(like: Any, stream: Any, end: int, logged: int, log: int, state
 
 @inner
 def _walk(
-    like: Any, stream: Any, owner: Any, ends: Any, base: int, lane: int, log: int, state: Any, stack: Any, label: Any
+    like: Any, stream: Any, owner: Any, ends: Any, base: int, lane: int, log: int, state: Any, stack: Any, met: Any
 ) -> Any:
-    """Mark in `label` the literals of a random branch below the root; returns the random state.
-
-    Nodes on the stack mention different variables, so there are never more of them than columns.
-    """
-    lanes = lanes_of(like)
+    """Write the slots of the literals of a random branch below the root to `met`; the random state, and how many."""
+    lanes, count = lanes_of(like), 0
     stack[0], depth = len(ends) - 1, 1
     while depth > 0:
         depth -= 1
         node = stack[depth]
         logged = (ends[node, LOGGED] - 1) * lanes + lane
         s, state = _toss_product(like, stream, ends[node, END], logged, log, state)
-        begun = False
-        while not begun:
-            begun = stream[s] & _FIRST != 0
-            slot = np.int64(stream[s] & _SLOT)
-            if slot >= base:
-                stack[depth] = owner[s]
-                depth += 1
-            elif slot < base - 2:
-                label[slot >> 1] = 1 - (slot & 1)
-            s -= 1
-    return state
+        depth, count = descend(stream, owner, s, base, stack, depth, met, count)
+    return state, count
 
 
 @inner
@@ -106,7 +94,8 @@ def sample(like: Any, program: Any, task: Any, first: int, count: int, scratch: 
     value, log = evaluate(like, stream, blocks, soft, task, first, count, scratch, True)
     table = scratch + 2 * task.columns * row
     empty = write_result(like, value, task, first, count, scratch)
-    stack, label = np.empty(task.columns + 2, np.int64), np.empty(task.columns, np.int64)
+    stack, met = np.empty(task.columns + 2, np.int64), np.empty(task.columns, np.int64)
+    label = np.empty(task.columns, np.int64)
     for j in range(count):
         if not peek(like, scratch, j) > -np.inf:
             continue
@@ -116,7 +105,9 @@ def sample(like: Any, program: Any, task: Any, first: int, count: int, scratch: 
             state, _ = _next_random(seed + np.uint64(at) * np.uint64(0xD1342543DE82EF95))
             state = state * np.uint64(0xDA942042E4DD58B5)
             label[:] = UNKNOWN
-            state = _walk(like, stream, owner, ends, 2 * task.columns + 2, j, log, state, stack, label)
+            state, found = _walk(like, stream, owner, ends, 2 * task.columns + 2, j, log, state, stack, met)
+            for i in range(found):
+                label[met[i] >> 1] = 1 - (met[i] & 1)
             _draw_free(like, blocks, j, table, state, label)
             for k in range(task.columns):
                 poke_byte(task.out2, at * task.columns + k, label[k])

@@ -17,13 +17,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding
 from llvmlite import ir
 from numba import extending, types
 from numba.extending import lower_builtin, models, register_model, type_callable
 
 from dssl.circuits.evaluate import plain
-from dssl.circuits.jit import PLAIN, inner
+from dssl.circuits.jit import PLAIN, inner, target_of
 
 intrinsic: Any = extending.intrinsic  # the functions below are called with vectors, not with what they are written for
 
@@ -319,16 +318,15 @@ def power_of_two(typing: Any, k: Any) -> Any:
     return k(k), generate
 
 
-_AVX512 = llvmlite.binding.get_host_cpu_features().get("avx512f", False)
-
-
 @intrinsic
 def scaled(typing: Any, m: Any, k: Any) -> Any:
-    """m·2^k for whole k ≤ 0, 0 if that is too small for a float; one instruction where the machine has it."""
+    """m·2^k for whole k ≤ 0, 0 if that is too small for a float; one instruction where the target has it."""
     chunk = 512 // m.element.bitwidth
     letter = "ps" if m.element == types.float32 else "pd"
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if not target_of(context).has("avx512f") or m.lanes % chunk:
+            return builder.fmul(args[0], _power_of_two(builder, m, args[1]), flags=("contract",))
         kind = _llvm(m)
         part, mask = ir.VectorType(kind.element, chunk), ir.IntType(chunk)
         function = ir.FunctionType(part, [part, part, part, mask, ir.IntType(32)])
@@ -347,10 +345,7 @@ def scaled(typing: Any, m: Any, k: Any) -> Any:
             done = [builder.shuffle_vector(a, b, lanes) for a, b in zip(done[::2], done[1::2])]
         return done[0]
 
-    def generate_portable(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.fmul(args[0], _power_of_two(builder, m, args[1]), flags=("contract",))
-
-    return m(m, k), generate if _AVX512 and m.lanes % chunk == 0 else generate_portable
+    return m(m, k), generate
 
 
 @intrinsic
@@ -416,11 +411,10 @@ def flush_tiny(typing: Any, on: Any) -> Any:
 
     The argument is 1 to begin and the former setting to end. On other machines nothing happens.
     """
-    x86 = llvmlite.binding.get_default_triple().startswith(("x86_64", "i686"))
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         word, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
-        if not x86:
+        if not target_of(context).triple.startswith(("x86_64", "i686")):
             return word(0)
         cell = builder.alloca(word)
         kind = ir.FunctionType(ir.VoidType(), [pointer])

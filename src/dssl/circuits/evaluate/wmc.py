@@ -49,7 +49,7 @@ from dssl.circuits.evaluate.vectors import (
     zeros,
 )
 from dssl.circuits.evaluate.words import FIRST, HEAD, LAST, SLOT, TAIL, TOUCH
-from dssl.circuits.jit import inner, stand_in, unlocked
+from dssl.circuits.jit import UNLOCKED, always, inner, stand_in
 
 _SLOT, _TOUCH, _FIRST, _LAST, _HEAD, _TAIL = (np.uint32(x) for x in (SLOT, TOUCH, FIRST, LAST, HEAD, TAIL))
 LOWEST = -3e38  # stands for −inf where a difference of two −inf must not be NaN
@@ -95,7 +95,7 @@ def kernel(tile: Any, lanes: int, bits: int, source: int) -> Any:
             first = finish_tile(like, counters, empty)
         flush_tiny(former)
 
-    return unlocked(stand_in(run, tile, answer_tile=tile))
+    return always(stand_in(run, tile, answer_tile=tile), **UNLOCKED)
 
 
 @inner
@@ -295,6 +295,26 @@ def marginals(like: Any, blocks: Any, result: Any, table: int, flow: int, out: i
             mu = load(like, flow, 2 * k * lanes) + rest * share_of(like, table, 2 * k)
             mu = smaller(larger(mu, splat(like, 0.0)), splat(like, 1.0))  # rounding may take it a little beyond
             store(out, k * lanes, or_nan(where_larger(result, none, mu, splat(like, 0.0)), result))
+
+
+@inner
+def descend(stream: Any, owner: Any, s: int, base: int, stack: Any, depth: int, met: Any, count: int) -> Any:
+    """Go down the product that ends at word s: its nodes go on the stack, the slots of its literals to `met`.
+
+    Nodes on the stack mention different variables, so there are never more of them than columns.
+    """
+    begun = False
+    while not begun:
+        begun = stream[s] & _FIRST != 0
+        slot = np.int64(stream[s] & _SLOT)
+        if slot >= base:
+            stack[depth] = owner[s]
+            depth += 1
+        elif slot < base - 2:
+            met[count] = slot
+            count += 1
+        s -= 1
+    return depth, count
 
 
 @inner

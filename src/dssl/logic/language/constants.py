@@ -90,10 +90,10 @@ class Constants:
 
     def static(self, node: Node) -> Scalar | None:
         """The number or name that a node stands for; None if it speaks of variables."""
-        if isinstance(node, Number):
-            return node.value
         if isinstance(node, Word):
             return self._word(node)
+        if isinstance(node, Number):
+            return node.value
         if isinstance(node, Addition | Product):
             return self._arithmetic(node)
         return None

@@ -31,6 +31,7 @@ from dssl.logic.language.variables import Scope, Variable
 
 Line = list[Token] | Hierarchy
 _LONGER = frozenset(["if", "max", "min", "element"])
+_IN_LOOPS = frozenset(["for", "*", "..", "["])
 
 
 def require_writable(formula: Formula) -> None:
@@ -42,11 +43,20 @@ def require_writable(formula: Formula) -> None:
                 f"a formula nested deeper than {MAX_DEPTH}",
                 remedy="Split it into several rules, or name its parts by variables.",
             )
-        layer = [node for node in layer if type(node) not in (Is, In)]
-        for number in (number for node in layer for number in node.numbers() if abs(number) >= 10**MAX_DIGITS):
-            digits = len(str(abs(number))) if abs(number) < 10**40 else "more than 40"
-            raise RuleError(f"a number of {digits} digits", remedy=f"Use at most {MAX_DIGITS} digits.")
-        layer, depth = [part for node in layer for part in node.parts], depth + 1
+        below: list[Formula] = []
+        for node in layer:
+            if type(node) in (Is, In):
+                continue
+            for number in node.numbers():
+                _require_digits(number)
+            below += node.parts
+        layer, depth = below, depth + 1
+
+
+def _require_digits(number: int) -> None:
+    if abs(number) >= 10**MAX_DIGITS:
+        digits = len(str(abs(number))) if abs(number) < 10**40 else "more than 40"
+        raise RuleError(f"a number of {digits} digits", remedy=f"Use at most {MAX_DIGITS} digits.")
 
 
 @dataclass(frozen=True)
@@ -219,6 +229,8 @@ def _written_out(
 
 def _used(tokens: Iterable[Token], apart: Mapping[str, Definition | Predicate]) -> list[str]:
     """The constants that a line uses, and those that these use, in the order of their lines."""
+    if not apart:
+        return []
     found: set[str] = set()
     todo = [token.text for token in tokens if token.kind == "name"]
     while todo:
@@ -231,8 +243,11 @@ def _used(tokens: Iterable[Token], apart: Mapping[str, Definition | Predicate]) 
 
 def _has_loops(tokens: Sequence[Token]) -> bool:
     """Whether a line has a loop, a slice such as ``x[*]``, ``x[1..3]``, ``x[{a, b}]``, or is longer written out."""
-    if any(token.kind == "name" and token.text in _LONGER for token in tokens):
+    texts = {token.text for token in tokens}
+    if not texts.isdisjoint(_LONGER):
         return True
+    if texts.isdisjoint(_IN_LOOPS):
+        return False
     for before, token in pairwise(tokens):
         if token.kind == "op" and token.text == "*" and before.text in ("[", ","):
             return True

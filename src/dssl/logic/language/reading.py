@@ -31,6 +31,7 @@ from dssl.logic.language.variables import shown
 
 COUNTED = {"exactly": "=", "at_most": "<=", "at_least": ">="}
 _COMPARING = ("<", "<=", ">", ">=", "=", "!=")
+_CLOSENESS = {"^": 0, "|": 1, "&": 2}
 _NO_LOOPS = Loops((), ())
 
 
@@ -116,10 +117,6 @@ class Reader(Terms):
             remedy = f"{said[word]} -> {then}"
         self.fail(f"a rule does not begin with '{first.text}'", f"Write {remedy}.")
 
-    # ---- loops ----
-
-    # ---- values ----
-
     # ---- formulas ----
 
     def formula(self) -> Node:
@@ -133,7 +130,7 @@ class Reader(Terms):
 
     def implication(self) -> Node:
         start = self.token
-        left = self.joined(0)
+        left = self.joined()
         if not self.take("->"):
             return left
         self.deeper()
@@ -141,21 +138,22 @@ class Reader(Terms):
         self.depth -= 1
         return Joined(start, "->", (left, right))
 
-    _LEVELS = ("^", "|", "&")
-
-    def joined(self, level: int) -> Node:
-        if level == len(self._LEVELS):
-            return self.negation()
+    def joined(self, least: int = 0) -> Node:
+        """Formulas joined by operators that bind at least as closely as `least`."""
         start = self.token
-        parts = [self.joined(level + 1)]
-        while self.take(self._LEVELS[level]):
-            parts.append(self.joined(level + 1))
-        return parts[0] if len(parts) == 1 else Joined(start, self._LEVELS[level], tuple(parts))
+        out = self.negation()
+        while (level := _CLOSENESS.get(symbol := self.token.text, -1)) >= least:
+            parts = [out]
+            while self.take(symbol):
+                parts.append(self.joined(level + 1))
+            out = Joined(start, symbol, tuple(parts))
+        return out
 
     def negation(self) -> Node:
-        token = self.take("!", "~")
-        if token is None:
+        token = self.token
+        if token.text not in ("!", "~"):
             return self.primary()
+        self.at += 1
         self.deeper()
         part = self.negation()
         self.depth -= 1
@@ -163,14 +161,14 @@ class Reader(Terms):
 
     def primary(self) -> Node:
         token = self.token
-        if token.text == "(" and token.kind == "op" and not self._grouped_sum():
+        if token.text == "(" and not self._grouped_sum():
             self.at += 1
             inner = self.formula()
             self.expect(")", "after a formula in brackets", "Close the bracket, or put & | -> between formulas.")
             return inner
         if self.at_if():
             return self.conditional(self.formula)
-        if token.kind == "name" and self.next.text == "(" and self.next.kind == "op":
+        if token.kind == "name" and self.tokens[self.at + 1].text == "(":
             if token.text in FUNCTIONS:
                 return self.function()
             if token.text in PATTERNS:
@@ -183,7 +181,7 @@ class Reader(Terms):
                 return self.regular()
             if token.text in self.predicates:
                 return self.use()
-        if token.kind == "name" and token.text in ("true", "false"):
+        if token.text in ("true", "false"):
             self.at += 1
             return Flag(token, token.text == "true")
         if token.kind in ("name", "string", "number") or token.text in ("-", "("):
@@ -238,19 +236,23 @@ class Reader(Terms):
     def atom(self) -> Node:
         start = self.token
         left = self.addition()
-        if isinstance(left, Word) and self.token.kind == "name" and self.token.text == "in":
-            self.at += 1
-            return Membership(start, left, self.members())
-        if isinstance(left, Word) and self.token.text == "!" and self.next.text == "in":
-            self.at += 2
-            return Negation(start, Membership(start, left, self.members()))
-        op = self.take(*_COMPARING)
-        if op is None:
+        op = self.token
+        if op.text not in _COMPARING:
             if not isinstance(left, Word):
                 self.fail("a sum or number alone is not a formula", "Compare it: a + b <= 3.", start)
-            return left
+            return self._membership(start, left)
+        self.at += 1
         right = self.value_side(left) if isinstance(left, Word) and op.text in ("=", "!=") else self.addition()
         return Comparison(start, op.text, left, right)
+
+    def _membership(self, start: Token, left: Word) -> Node:
+        """``name in {…}`` or ``name not in {…}``; the name alone if neither follows."""
+        if self.take_word("in"):
+            return Membership(start, left, self.members())
+        if self.token.text == "!" and self.next.text == "in":
+            self.at += 2
+            return Negation(start, Membership(start, left, self.members()))
+        return left
 
     def members(self) -> Node:
         if self.token.text == "{" and self.token.kind == "op":

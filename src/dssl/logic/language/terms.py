@@ -41,6 +41,7 @@ ALL = {
     **TERMS,
 }
 ADDING = ("+", "-", "*")
+_ARITHMETIC = frozenset([*ADDING, "div", "mod"])
 
 
 class Signature(NamedTuple):
@@ -72,7 +73,7 @@ class Terms(Cursor):
         super().__init__(source, tokens)
         self.predicates = predicates or {}
         self.declared, self.defined, self.depth = declared, defined, 0
-        self.scope = None if any(t.kind == "name" and t.text == "for" for t in tokens) else scope
+        self.scope = None if "for" in [token.text for token in tokens] else scope
 
     def deeper(self) -> None:
         """Keep the recursion shallow. A formula that `Rule` accepts never gets here: two steps per level are enough."""
@@ -178,9 +179,7 @@ class Terms(Cursor):
 
     def _goes_on(self) -> bool:
         """Whether an operator of arithmetic stands here."""
-        if self.token.kind == "op":
-            return self.token.text in ADDING
-        return self.token.kind == "name" and self.token.text in ("div", "mod")
+        return self.token.text in _ARITHMETIC
 
     def _item(self) -> Node:
         """A value, or a few: ``cat``, ``3``, ``i + 1``, ``1..3``."""
@@ -198,14 +197,19 @@ class Terms(Cursor):
     def addition(self) -> Node:
         start = self.token
         negative = self.take("-") is not None
-        terms = [(-1 if negative else 1, self.product())]
+        first = self.product()
+        if not negative and not self._goes_on():
+            return first
+        terms = [(-1 if negative else 1, first)]
         while sign := self.take("+", "-"):
             terms.append((1 if sign.text == "+" else -1, self.product()))
-        return terms[0][1] if len(terms) == 1 and not negative else Addition(start, tuple(terms))
+        return Addition(start, tuple(terms))
 
     def product(self) -> Node:
         start = self.token
         first = self.factor()
+        if not self._goes_on():
+            return first
         rest: list[tuple[str, Node]] = []
         while (op := self.take("*") or self.take_word("div") or self.take_word("mod")) is not None:
             rest.append((op.text, self.factor()))
@@ -224,7 +228,7 @@ class Terms(Cursor):
             return inner
         if self.at_if():
             return self.conditional(self.addition)
-        if token.kind == "name" and self.next.text == "(" and self.next.kind == "op" and token.text in TERMS:
+        if token.text in TERMS and token.kind == "name" and self.next.text == "(":
             return self.call(self.formula if token.text == "count" else self.addition)
         return self.word()
 
@@ -244,7 +248,7 @@ class Terms(Cursor):
         return Call(token, tuple(args))
 
     def at_if(self) -> bool:
-        return self.token.kind == "name" and self.token.text == "if" and "if" not in self.declared
+        return self.token.text == "if" and "if" not in self.declared
 
     def conditional(self, branch: Callable[[], Node]) -> Conditional:
         token = self.token
@@ -264,15 +268,16 @@ class Terms(Cursor):
     def word(self) -> Word:
         token = self.token
         name = self.name("a variable")
-        if self.token.text == "(" and name in self.predicates:
+        after = self.token.text
+        if after == "(" and name in self.predicates:
             self.fail(f"{shown(name)}(…) is true or false, not a number", f"Write count({shown(name)}(…)).", token)
-        if self.token.text == "(" and self.token.kind == "op" and name not in self.declared:
+        if after == "(" and name not in self.declared:
             self.fail(
                 f"there is no function '{shown(name)}'",
                 nearest(name, ALL) + f"The functions are {', '.join(ALL)}.",
                 token,
             )
-        if self.token.text == "[" and self.token.kind == "op":
+        if after == "[":
             return Word(token, name, self.index())
         if self.scope is not None and name not in self.declared and name not in self.defined:
             try:

@@ -16,27 +16,31 @@ from dssl.logic.language.formula import MAX_DEPTH, MAX_DIGITS
 from dssl.logic.language.quoting import RESERVED
 from dssl.logic.language.variables import shown
 
+_MISTAKES = {  # other notations, and what to write instead; longer ones first
+    "<=>": "<->", "...": "..", "&&": "&", "||": "|", "=>": "->", "==": "=", "<>": "!=", ":=": ":", "→": "->", "⇒": "->",
+    "↔": "<->", "⇔": "<->", "¬": "!", "∧": "&", "∨": "|", "⊕": "^", "≤": "<=", "≥": ">=", "≠": "!=",
+}  # fmt: skip
 _TOKEN = re.compile(
-    r"""(?P<space>[ \t\r\f\v\u00a0]+|\\[ \t\r]*(?:\#[^\n]*)?(?:\n|\Z))
+    rf"""(?P<space>[ \t\r\f\v\u00a0]+|\\[ \t\r]*(?:\#[^\n]*)?(?:\n|\Z))
       | (?P<comment>\#[^\n]*)
       | (?P<newline>\n)
       | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<number>[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?(?!\w)|[0-9]+(?![.\w])|[0-9]+(?=\.\.)|[0-9]+[eE][+-]?[0-9]+(?!\w))
       | (?P<name>[^\W\d]\w*)
-      | (?P<op><->|->|::|\.\.|!=|<=|>=|[!~&|^=<>+\-*(){},:]|\])
+      | (?P<mistake>{"|".join(map(re.escape, _MISTAKES))})
+      | (?P<op><->|->|::|\.\.|!=|<=|>=|[!~&|^=<>+\-*(){{}}\[\],:])
+      | (?P<other>.)
     """,
     re.VERBOSE,
 )
-_MISTAKES = {  # other notations, and what to write instead
-    "&&": "&", "||": "|", "=>": "->", "<=>": "<->", "==": "=", "<>": "!=", "→": "->", "⇒": "->", "↔": "<->",
-    "⇔": "<->", "¬": "!", "∧": "&", "∨": "|", "⊕": "^", "≤": "<=", "≥": ">=", "≠": "!=", ":=": ":", "...": "..",
-}  # fmt: skip
+_KEPT = frozenset(["name", "string", "number", "op"])
 _WORDS = {"not": "!", "and": "&", "or": "|", "xor": "^", "implies": "->", "iff": "<->"}
 _OPENING = {"(": ")", "{": "}", "[": "]"}
 _CLOSING = {closing: opening for opening, closing in _OPENING.items()}
+_BRACKETS = frozenset([*_OPENING, *_CLOSING])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen, which would take twice as long to make; nobody changes one
 class Token:
     kind: str  # name, string, number, op, end
     text: str
@@ -80,32 +84,28 @@ def statements(source: Source) -> list[list[Token]]:
     out: list[list[Token]] = []
     current: list[Token] = []
     brackets: list[Token] = []
-    text, at = source.text, 0
-    while at < len(text):
-        if text[at] == "[" and _may_index(current, brackets):
-            current.append(Token("op", "[", at))
-            _match_bracket(source, current[-1], brackets)
-            at += 1
-            continue
-        match = _TOKEN.match(text, at)
-        if match is None:
-            _bad_character(source, at)
-        kind, word = str(match.lastgroup), match.group()
-        if kind == "newline" and not brackets:
-            if current:
-                out.append([*current, Token("end", "", at)])
-            current = []
-        elif kind in ("name", "string", "number", "op"):
-            _refuse_mistake(source, word, at)
-            token = Token("op", _WORDS[word], at) if word in _WORDS and kind == "name" else Token(kind, word, at)
-            _match_bracket(source, token, brackets)
+    for match in _TOKEN.finditer(source.text):
+        kind, word, at = str(match.lastgroup), match.group(), match.start()
+        if kind in _KEPT:
+            if word == "[" and not _may_index(current, brackets):
+                _bad_character(source, at)
+            token = Token("op", _WORDS[word], at) if word in _WORDS else Token(kind, word, at)
+            if word in _BRACKETS:
+                _match_bracket(source, token, brackets)
             current.append(token)
-        at = match.end()
+        elif kind == "newline" and current and not brackets:
+            current.append(Token("end", "", at))
+            out.append(current)
+            current = []
+        elif kind == "mistake":
+            source.fail(at, f"'{word}' is not an operator of the rule language", f"Write {_MISTAKES[word]}")
+        elif kind == "other":
+            _bad_character(source, at)
     if brackets:
         opening = brackets[-1].text
         source.fail(brackets[-1].at, f"'{opening}' is never closed", f"Add the missing '{_OPENING[opening]}'.")
     if current:
-        out.append([*current, Token("end", "", len(text))])
+        out.append([*current, Token("end", "", len(source.text))])
     return out
 
 
@@ -118,13 +118,11 @@ def _may_index(before: list[Token], brackets: list[Token]) -> bool:
 
 
 def _match_bracket(source: Source, token: Token, brackets: list[Token]) -> None:
-    if token.kind != "op":
-        return
     if token.text in _OPENING:
         brackets.append(token)
         if len(brackets) > MAX_DEPTH + (token.text != "("):  # braces around values may stand in the innermost
             source.fail(token.at, f"brackets nested deeper than {MAX_DEPTH}", "Split the rule into several lines.")
-    elif token.text in _CLOSING:
+    else:
         if not brackets:
             source.fail(token.at, f"'{token.text}' closes nothing", f"Remove it or add a '{_CLOSING[token.text]}'.")
         opening = brackets.pop().text
@@ -132,16 +130,8 @@ def _match_bracket(source: Source, token: Token, brackets: list[Token]) -> None:
             source.fail(token.at, f"'{token.text}' cannot close '{opening}'", f"Write '{_OPENING[opening]}' here.")
 
 
-def _refuse_mistake(source: Source, word: str, at: int) -> None:
-    for mistake in (source.text[at : at + 3], source.text[at : at + 2], word):
-        if mistake in _MISTAKES:
-            source.fail(at, f"'{mistake}' is not an operator of the rule language", f"Write {_MISTAKES[mistake]}")
-
-
 def _bad_character(source: Source, at: int) -> NoReturn:
     character = source.text[at]
-    if character in _MISTAKES:
-        _refuse_mistake(source, character, at)
     if character == '"':
         source.fail(at, "this quote is never closed on its line", 'Close it with ", and write \\" for a quote inside.')
     if character in "'`‘’“”":
@@ -272,8 +262,8 @@ class Cursor:
 
     def take(self, *texts: str) -> Token | None:
         """The next token if it is one of these operators."""
-        token = self.token
-        if token.kind == "op" and token.text in texts:
+        token = self.tokens[self.at]
+        if token.text in texts:  # nothing but operators has their texts: names in quotes keep the quotes
             self.at += 1
             return token
         return None

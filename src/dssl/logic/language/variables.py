@@ -123,15 +123,15 @@ class Scope:
         self.variables = {variable.name: variable for variable in variables}
 
     def __getitem__(self, name: str) -> Variable:
-        try:
-            return self.variables[canonical(name)]
-        except KeyError:
+        found = self.variables.get(name) or self.variables.get(canonical(name))
+        if found is None:
             raise RuleError(
                 f"'{shown(name)}' is not declared",
                 remedy=nearest(name, self.variables)
                 + (f"Declared: {listed(self.variables)}. " if self.variables else "Nothing is declared yet. ")
                 + f"A line '{quoted(shown(name))}' declares it as binary.",
-            ) from None
+            )
+        return found
 
     def truth(self, name: str) -> Formula:
         """The atom "binary `name` is true"."""

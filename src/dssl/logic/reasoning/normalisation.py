@@ -206,8 +206,7 @@ class Builder:
         if isinstance(formula, Truth):
             return formula.value
         if isinstance(formula, Is):
-            block, _ = self.variables[formula.name]
-            return (self.offsets[block] + 1,)
+            return self.literal(formula, True)
         if isinstance(formula, In):
             block, variable = self.variables[formula.name]
             return self.whole(block, [variable.positions[value] for value in formula.values])
@@ -226,6 +225,10 @@ class Builder:
             return self.whole(block, kept)
         return None
 
+    def literal(self, atom: Is, positive: bool) -> Member:
+        """The member of a binary variable that is true, or false."""
+        return (self.offsets[self.variables[atom.name][0]] + positive,)
+
     def whole(self, block: int, positions: list[int]) -> Member | bool:
         """The member of some values of a block; a truth value if it is none or all of them."""
         if len(positions) in (0, self.sizes[block]):
@@ -240,14 +243,17 @@ class Builder:
 
     def cnf(self, formula: Formula, positive: bool) -> list[Disjunction]:
         """The formula, or its negation, as a conjunction of disjunctions; [] is true and [[]] false."""
-        key = (formula, positive)
-        if key not in self.forms:  # each part once: equivalences ask for both signs of every part below them
-            self.forms[key] = self._cnf(formula, positive)
-        return self.forms[key]
-
-    def _cnf(self, formula: Formula, positive: bool) -> list[Disjunction]:
+        if isinstance(formula, Is):
+            return [[self.literal(formula, positive)]]
         if isinstance(formula, Not):
             return self.cnf(formula.arg, not positive)
+        key = (formula, positive)
+        found = self.forms.get(key)
+        if found is None:  # each part once: equivalences ask for both signs of every part below them
+            found = self.forms[key] = self._cnf(formula, positive)
+        return found
+
+    def _cnf(self, formula: Formula, positive: bool) -> list[Disjunction]:
         if isinstance(formula, Implies):
             return self.cnf(Or((Not(formula.premise), formula.conclusion)), positive)
         if isinstance(formula, And | Or):

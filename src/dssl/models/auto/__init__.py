@@ -5,6 +5,8 @@ Start at `plan.py`.
     plan              every decision, with its reason
     ground            which rows are similar or near, whatever their labels
     judging, ridge    ridge regression: judged by labels, and as modules that answer beside a network
+    scales            whether features share one scale, judged by labels
+    views             which changes of images leave labels as they are, judged by labels
     elements          what the parts of a row show, and the network that reads each of them alike
     outputs           where predictions begin, and what outputs mean
     beginning         the network of a fit, before it has learned anything

@@ -34,7 +34,8 @@ _ENOUGH = 20  # labelled rows, fewer of which say too little
 _EACH = 3  # labels per class at least: fewer, and folds are without some class
 _LEAST_STEPS = 100
 _ELSEWHERE = 1000  # unlabelled rows on which networks are compared
-_SHARES = (0.0, 0.25, 0.5, 0.75)  # of a ridge model
+_SHARES = (0.0, 0.25, 0.5, 0.75)  # of a ridge model,
+_ALONE = 200  # which may answer alone if as many labels say so: fewer have chosen it among many ways by chance
 _DOUBT = 2.0  # labels' worth of belief that predictions are as sharp as they should be,
 _LEAN, _HALF = 4.0, 0.4  # and that this is about the share of the ridge model
 
@@ -123,7 +124,8 @@ def calibrate(
     trial = _Blending(family, base, folds, elsewhere, after)
     plain, rows = float(trial.mean(trial.errors(0.0, trial.size))), float(trial.weight.sum())
     tried = []
-    for share in _SHARES if folds[0].beside is not None else (0.0,):
+    shares = (*_SHARES, *([1.0] if rows >= _ALONE else [])) if folds[0].beside is not None else (0.0,)
+    for share in shares:
         losses = np.stack([trial.errors(share, scale * trial.size) for scale in _SCALES])  # (scales, rows)
         doubts = _DOUBT / 2 * (np.log(_SCALES) ** 2 + _LEAN * (share - _HALF) ** 2) / rows
         at = int((trial.mean(losses) + doubts).argmin())
@@ -248,9 +250,13 @@ def _is_class(space: LabelSpace) -> bool:
     return len(space.variables) == 1 and not space.variables[0].binary
 
 
-def fold_steps(steps: int) -> int:
-    """Steps of each fold's network: all folds together take about as long as the network itself."""
-    return min(steps, max(_LEAST_STEPS, ceil(steps / _FOLDS)))
+def fold_steps(steps: int, *, in_full: bool = False) -> int:
+    """Steps of each fold's network: all folds together take about as long as the network itself.
+
+    With `in_full` they are those of the network. A network that learns a table's labels alone takes short steps, and
+    how much it learned by heart is not to be seen after a quarter of them.
+    """
+    return steps if in_full else min(steps, max(_LEAST_STEPS, ceil(steps / _FOLDS)))
 
 
 def cross_fitted(

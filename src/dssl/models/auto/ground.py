@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import splu
-from sklearn.neighbors import NearestNeighbors
 
 from dssl.logic.labels import Columns
 from dssl.models.auto.ridge import KINDS
@@ -75,6 +73,8 @@ class Ground:
     """
 
     def __init__(self, x: Any, known: Numbers, random: np.random.Generator, weight: Floats | None = None) -> None:
+        from sklearn.neighbors import NearestNeighbors  # half a second, which models that only answer do without
+
         weight = np.ones(x.shape[0]) if weight is None else weight
         rest = random.permutation(np.setdiff1d(np.flatnonzero(counting(weight)), known))
         self.known, self.weight = known, weight[known]
@@ -124,6 +124,18 @@ class Ground:
             return out
 
         return reach
+
+
+def plain_ways(x: Floats, weight: Floats) -> Iterator[Way]:
+    """Ways of predicting from labelled rows x (m, features) alone, for each similarity and ridge."""
+    for span in _spans(x):
+        between = similarities(span.kind, x, x, span.scale)
+        for ridge in _RIDGES:
+            yield Way(between, ridge / weight, _nowhere)
+
+
+def _nowhere(weights: Floats, x: Any) -> Floats:
+    raise ValueError("plain ways predict left-out rows only")
 
 
 def tells(labels: Columns, weight: Floats) -> bool:
@@ -206,6 +218,8 @@ def _squares(a: Any) -> Floats:
 
 def _walks(table: Numbers, known: int) -> Iterator[tuple[Floats, Floats]]:
     """Random walks (n, known) from the known rows, which come first, that end sooner or later; and rows' degrees."""
+    from scipy.sparse.linalg import splu
+
     n = len(table)
     start = np.zeros((n, known))
     start[np.arange(known), np.arange(known)] = 1

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dssl.logic.labels import Columns
 from dssl.logic.space import LabelSpace
-from dssl.models.auto.ground import Floats, Ground, Way, tells
+from dssl.models.auto.ground import Floats, Ground, Way, plain_ways, tells
 from dssl.models.auto.ridge import RidgeModel
 from dssl.priors.predictive import Family, Predictive
 
@@ -108,6 +108,36 @@ def judge(space: LabelSpace, x: Any, columns: Columns, ground: Ground | None) ->
     return Judged(
         known[: len(trial.some)], trial.weight, shares, best, wrong, probabilities(moves), probabilities(left), beside
     )
+
+
+# ---- features ----
+
+
+@dataclass(frozen=True)
+class Left:
+    """Squared errors (rows,) of left-out labels by the best of a few ways, as shares of a constant's."""
+
+    errors: Floats
+    weight: Floats
+
+    @property
+    def share(self) -> float:
+        """Their mean; 1 is a constant's."""
+        return float(np.average(self.errors, weights=self.weight))
+
+    def behind(self, other: Left) -> float:
+        """By how many standard errors of the difference these are above others of the same rows."""
+        apart = self.errors - other.errors
+        mean = float(np.average(apart, weights=self.weight))
+        spread = float(np.average((apart - mean) ** 2, weights=self.weight)) ** 0.5
+        return mean / (spread / float(self.weight.sum()) ** 0.5 + 1e-9)
+
+
+def left_out_errors(x: Floats, labels: Columns, weight: Floats) -> Left:
+    """What rows x (m, features) as they are tell about their labels (m, width), all of them known."""
+    trial = _Trial.of(labels.astype(np.float64), weight)
+    found = (trial.errors(way) for way in plain_ways(x, weight))
+    return Left(min(found, key=trial.total) / trial.constant, trial.weight)
 
 
 # ---- beside a network ----

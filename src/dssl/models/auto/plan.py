@@ -5,6 +5,7 @@ What the user sets is kept, and the rest is planned around it. Nothing here ever
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,13 +21,16 @@ from dssl.logic.space import LabelSpace
 from dssl.models.auto.ground import Ground
 from dssl.models.auto.judging import Judged, judge
 from dssl.models.auto.outputs import forest
+from dssl.models.auto.views import judge_views
 from dssl.priors.predictive import Answers
 from dssl.training.balance import Frequencies, frequencies
+from dssl.training.terms.augmentation import Views, make_views
 
 _ANY = 0.5  # rows of some kind, fewer of which count as none: weights may be small
 _MANY = 3  # unlabelled rows for each labelled one, below which they are not smoothed over
 _FEW = 5  # labels per class, below which they cannot tell how good they are
 _GOOD = 0.05  # error of a linear model on left-out rows, up to which there is little to gain
+_MUCH = 0.25  # share of the variance that other ways leave, above which near rows that agree have much to add
 _AHEAD = -1.5  # standard errors by which neighbours are ahead of other ways, at least
 _LESS = 0.85  # share of their error that neighbours leave, at most
 _CLEAR = -2.0  # standard errors by which a teacher is ahead of a linear model
@@ -40,6 +44,7 @@ _FREQUENT, _RARE, _TEXTS = (0.1, 0.0), (0.65, 0.65), (0.3, 0.3)
 _IN_FULL = 0.05  # share of the rows with labels, below which those known in full are too few to begin from
 _MEMBERS = 2  # networks, where most columns are rare: +.001 to +.004 on the validation rows of FunCat
 _SHARP = 0.8  # error of the best way, above which predictions are not made sharper
+_IMAGES = 4  # dimensions of rows that are images: their number, channels, height, width
 _SHIFTED = 0.2  # share of the entropy of labels that unlabelled rows' frequencies are away, if labels were hand-picked
 
 
@@ -56,6 +61,7 @@ class Decision:
 class Plan:
     """What training does, and why. Printed, it is a table.
 
+    `views`: how rows are seen; `matching`: what is guessed of a row's weak view is asked for in its strong one.
     `neighbours`: near rows are drawn together. `teacher` (n, width): probabilities that unlabelled rows learn from.
     `given_rules`: likelihood and divergences are of p(y | V). `above`: outputs are log odds given the class above.
     `beside`: the judge, whose best ridge model may answer beside the network; `ground`: what it knows of the rows.
@@ -64,6 +70,8 @@ class Plan:
     """
 
     uses_unlabelled: bool
+    views: Views = field(default_factory=Views, repr=False)
+    matching: bool = False
     neighbours: bool = False
     teacher: NDArray[np.float64] | None = field(default=None, repr=False)
     given_rules: bool = False
@@ -117,6 +125,7 @@ def make_plan(
     circuit: Answers | None = None,
     elements: tuple[str, str] | None = None,
     anchored: bool = False,
+    augment: Any = None,
 ) -> Plan:
     """A plan for standardised rows x (n, …) with label columns (n, width); a mean prediction is over `rows` rows.
 
@@ -136,7 +145,8 @@ def make_plan(
     more than one.
     `circuit`: who answers for the rules; labels are asked only where it is the exact circuit.
     `elements`: what one reader reads in each row, and why, if it reads elements; `anchored`: whether some element was
-    labelled with each of the values, so that no reading is as good as another.
+    labelled with each of the values, so that no reading is as good as another. `augment`: views of rows as they were
+    asked for; "auto" asks labels which changes of images they withstand.
     """
     if not judges or alone or elements or isinstance(circuit, Cascade | Superset) or are_texts(space, x):
         ground = None
@@ -150,6 +160,7 @@ def make_plan(
         planner.say("elements", *elements)
         planner.anchored = anchored
     planner.several = several
+    planner.augment, planner.seed = augment, seed
     return replace(planner.plan(asked, alone, components, calibrated), ground=ground)
 
 
@@ -162,6 +173,11 @@ def is_wide(space: LabelSpace, *, in_elements: bool = False) -> bool:
         return False
     above = forest(space)
     return space.width >= (_WIDE if above is None else _TREE) and (above is not None or _only_never_empty(space))
+
+
+def are_images(x: Any) -> bool:
+    """Whether rows are images, (n, channels, height, width)."""
+    return bool(x.ndim == _IMAGES and x.dtype.kind == "f")
 
 
 def are_texts(space: LabelSpace, x: Any) -> bool:
@@ -206,6 +222,8 @@ class _Planner:
         self.partial = bool(weight[labelled & ~self.whole].sum() >= _ANY)
         self.piecewise = self.known < _IN_FULL * float(weight[labelled].sum())
         self.judged, self.in_elements, self.anchored, self.several = judged, in_elements, False, False
+        self.augment: Any = None
+        self.seed = 0
         self.decisions: list[Decision] = []
 
     def say(self, what: str, value: str, reason: str) -> None:
@@ -220,7 +238,11 @@ class _Planner:
                 str(components),
                 "as asked for: without neighbours, ridge models and calibration, which are for one",
             )
-        near = used and not self.mixed and self._neighbours()
+        views = self._views()
+        matching = used and not self.mixed and self._matching(views)
+        if not matching and self._judges_views:
+            views = views.all_strong()
+        near = used and not self.mixed and not matching and self._neighbours()
         teacher = self._teacher(near) if used and not self.mixed else None
         prior = self._prior(near, teacher) if used else 0.0
         given = self._likelihood(near, bool(prior), calibrated)
@@ -239,7 +261,8 @@ class _Planner:
         self.say("outputs", "log odds", first)
         members = 1 if used or self.mixed else self._members()
         return Plan(
-            used, near, teacher, given, above, prior, balance, shares, components=components, members=members,
+            used, views, matching, near, teacher, given, above, prior, balance, shares,
+            components=components, members=members,
             beside=None if self.partial or above is not None else self.judged,  # those known in full may be of one kind
             dropout=_TEXTS if self.texts else _RARE if self.wide else _FREQUENT, decisions=tuple(self.decisions),
         )  # fmt: skip
@@ -264,7 +287,7 @@ class _Planner:
             n = self.judged.count
             wrong = max(self.judged.wrong, 0.5 / n)
             spread = (wrong * (1 - wrong) / n) ** 0.5
-            if wrong - spread <= _GOOD:
+            if wrong - spread <= _GOOD and not (self._near_agree and self._others > _MUCH):
                 found = f"{known:.0f} labels leave a linear model an error of {self.judged.wrong:.1%} ± {spread:.1%}"
                 return self._say_used(False, f"{found}: there is little to gain")
         return self._say_used(True, f"{known:,.0f} labels are few beside {open_} unlabelled rows")
@@ -273,18 +296,51 @@ class _Planner:
         self.say("unlabelled rows", "used" if used else "not used", reason)
         return used
 
+    @property
+    def _judges_views(self) -> bool:
+        return isinstance(self.augment, str) and self.augment == "auto"
+
+    def _views(self) -> Views:
+        if not self._judges_views:
+            return make_views(copy.deepcopy(self.augment))
+        if not are_images(self.x) or self.in_elements:
+            return Views()
+        seen = judge_views(self.space, self.x, self.columns, self.weight, self.seed)
+        if seen is None:
+            self.say("views", "as they are", "too few rows are labelled to tell which changes labels withstand")
+            return Views()
+        self.say("views", *seen.said())
+        return seen.views
+
+    def _matching(self, views: Views) -> bool:
+        matching = are_images(self.x) and views.changes("strong") and not self.wide
+        if matching:
+            self.say("matching", "used", "what is guessed of a row, if it is sure, is asked for in changed views of it")
+        return matching
+
     def _neighbours(self) -> bool:
         if self.judged is None or "graph" not in self.judged.errors:
             what = "too few rows are wholly labelled to tell" if self.x.ndim == 2 else "rows are not tables"
             few = self.x.ndim == 2 and self.classes and self.open > 1
             self.say("neighbours", "drawn together" if few else "left alone", what)
             return few
-        error, (_, z) = self.judged.error("graph"), self.judged.behind("graph", "linear", "smooth")
-        others = min(self.judged.error(way) for way in ("linear", "smooth"))
-        near = z <= _AHEAD and error < _LESS * others and not self.wide
+        error, others, near = self.judged.error("graph"), self._others, self._near_agree
         found = f"they leave {error:.0%} of the variance of left-out labels, other ways {others:.0%}"
         self.say("neighbours", "drawn together" if near else "left alone", found)
         return near
+
+    @property
+    def _near_agree(self) -> bool:
+        """Whether left-out labels are predicted better by near rows than by other ways."""
+        if self.judged is None or "graph" not in self.judged.errors or self.wide:
+            return False
+        _, z = self.judged.behind("graph", "linear", "smooth")
+        return z <= _AHEAD and self.judged.error("graph") < _LESS * self._others
+
+    @property
+    def _others(self) -> float:
+        """What ways that know nothing of near rows leave of the variance of left-out labels."""
+        return 1.0 if self.judged is None else min(self.judged.error(way) for way in ("linear", "smooth"))
 
     def _teacher(self, near: bool) -> NDArray[np.float64] | None:
         if self.judged is None or near or self.partial:

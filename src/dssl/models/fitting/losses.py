@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -15,8 +14,8 @@ from dssl.models.fitting.lessons import Later, Lesson, Rise
 from dssl.models.names import make_prior, make_terms
 from dssl.training.balance import frequencies, given_frequencies
 from dssl.training.objective import Objective
-from dssl.training.terms.augmentation import make_views
 from dssl.training.terms.consistency import Consistency, Neighbours, Taught
+from dssl.training.terms.matching import FixMatch
 
 _PRIOR_WEIGHT = 0.3  # λ, where a prior was asked for and the plan gives no weight
 _OPTIONS = {"labelled_prior_weight": 0.0, "ramp": 0.4, "rising": True, "consistency_weight": 1.0}
@@ -32,7 +31,6 @@ class Asked:
     prior: Any
     prior_weight: float | None
     consistency: Any
-    augment: Any
     options: dict[str, Any]
     on_violation: str
     rows: int
@@ -72,7 +70,7 @@ def make_objective(lesson: Lesson, asked: Asked, plan: Plan, extra: Columns | No
         frequencies=_frequencies(lesson, asked, plan, labels, counts),
         consistency=_terms(lesson, asked, plan),
         consistency_weight=told["consistency_weight"],
-        augment=make_views(copy.deepcopy(asked.augment)),
+        augment=plan.views,
         mean="terms",
         components=plan.components,
     )
@@ -99,10 +97,12 @@ def _terms(lesson: Lesson, asked: Asked, plan: Plan) -> list[Consistency]:
     if asked.consistency != "auto":
         return make_terms(asked.consistency)
     given = plan.given_rules and bool(lesson.space.rules)
+    once = 1 / len(lesson.space.variables) if given else 1.0  # variables that follow from others count nothing extra
+    matched = [FixMatch(once)] if plan.matching else []
     near = [Neighbours(given_rules=given)] if plan.neighbours else []
     wide = plan.above is not None  # otherwise a teacher's marginals need not be those of valid labels
     taught = [] if plan.teacher is None else [Taught(plan.teacher, given_rules=wide, labelled=wide)]
-    return [*near, *taught]
+    return [*matched, *near, *taught]
 
 
 def _balance(lesson: Lesson, asked: Asked, planned: float) -> float:

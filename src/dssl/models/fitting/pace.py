@@ -16,6 +16,7 @@ from dssl.training.settings import Settings
 _STEPS, _PASSES, _BATCH = 400, 10, 64  # of training at least, passes over the labelled rows at least, rows of a step
 _WIDE_PASSES, _WIDE_BATCH = 40, 128  # where labels have many rare columns,
 _TEXT_PASSES = 20  # of texts
+_IMAGE_STEPS, _IMAGE_BATCH = 600, 128  # steps at least, unlabelled rows of a step: each is seen in two views
 _LOOP: dict[str, Any] = {"optimizer": "adamw", "weight_decay": 1e-4, "ema": 0.99, "unlabelled_batch": 256}
 _LEARNING_RATE = 2e-3
 # Many rare columns learned from labels alone: on the validation rows of three FunCat trees it was +.003 each, beside a
@@ -36,7 +37,8 @@ class Course:
 class Pace:
     """What an estimator was told by the names of its parameters, and what decides where it was told nothing.
 
-    `wide`: labels have many rare columns. `texts`: rows are texts. `parts`: elements of a row that one reader reads.
+    `wide`: labels have many rare columns. `texts`: rows are texts. `images`: they are images. `parts`: elements of a
+    row that one reader reads.
     """
 
     steps: int | None
@@ -45,6 +47,7 @@ class Pace:
     told: Mapping[str, Any] | None  # settings of the loop
     wide: bool = False
     texts: bool = False
+    images: bool = False
     parts: int = 1
 
     @property
@@ -55,12 +58,17 @@ class Pace:
     @property
     def unlabelled_batch(self) -> int:
         """Unlabelled rows of a step."""
-        return int((_LOOP | dict(self.told or {}))["unlabelled_batch"])
+        return int((self._loop | dict(self.told or {}))["unlabelled_batch"])
+
+    @property
+    def _loop(self) -> dict[str, Any]:
+        return _LOOP | ({"unlabelled_batch": _IMAGE_BATCH} if self.images else {})
 
     def whole(self, columns: Columns) -> int:
         """Steps of training on rows with these label columns (n, width)."""
         passes = _TEXT_PASSES if self.texts else _WIDE_PASSES if self.wide else _PASSES / self.parts
-        return self.steps or max(_STEPS, ceil(passes * _labelled(columns) / self.batch))
+        least = _IMAGE_STEPS if self.images else _STEPS
+        return self.steps or max(least, ceil(passes * _labelled(columns) / self.batch))
 
     def once(self, columns: Columns) -> int:
         """Steps of one pass over rows with these label columns (n, width)."""
@@ -83,7 +91,7 @@ class Pace:
             "labelled_batch": self.batch,
             "seed": seed,
         }
-        given = _LOOP | planned | loop_settings(self.told)[0] | homes
+        given = self._loop | planned | loop_settings(self.told)[0] | homes
         return Settings.of(given | ({"unlabelled_batch": 0} if alone else {}))
 
 

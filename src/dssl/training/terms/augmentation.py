@@ -348,6 +348,10 @@ class Views(nn.Module):
         """Whether the "weak" or the "strong" view is anything but x as it is."""
         return bool((self._weak if kind == "weak" else self._strong).views)
 
+    def all_strong(self) -> Views:
+        """Views of which the weak one is as strong as the other."""
+        return Views(*[self._strong] * 2) if self._strong.views else Views()
+
     def weak(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """Slightly changed rows: what labels are learned on and guessed from."""
         return self._weak(x, rows)

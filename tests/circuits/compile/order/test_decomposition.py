@@ -10,15 +10,15 @@ import pytest
 from circuits.compile.order.test_ordering import Edges, problem_of, random_edges
 from dssl.circuits.compile.budget import Budget
 from dssl.circuits.compile.order import decomposition
-from dssl.circuits.compile.order.decomposition import outwards, rank_from_centre, renamed, unpacked
-from dssl.circuits.compile.order.ordering import adjacency, eliminated_by_fill
+from dssl.circuits.compile.order.decomposition import outwards, rank_from_centre, unpacked
+from dssl.circuits.compile.order.ordering import adjacency, degrees, eliminated_by_fill
 from dssl.errors import BudgetError
 
 
 def bags_of(n: int, edges: Edges) -> tuple[np.ndarray, np.ndarray]:
     """When each block is eliminated, and (n, n) which neighbours it had then."""
     bits = adjacency(problem_of(n, edges))
-    rank, _ = eliminated_by_fill(bits, Budget())
+    rank, _ = eliminated_by_fill(bits, np.arange(len(bits)), Budget())
     assert rank is not None
     return rank, unpacked(bits)
 
@@ -81,13 +81,18 @@ def test_a_path_begins_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(rank.tolist()) == list(range(n))
 
 
-def test_names_of_blocks_do_not_matter() -> None:
-    edges = random_edges(70, 0.1, 3)
-    adjacent = adjacency(problem_of(70, edges))
-    name = np.random.default_rng(0).permutation(70)
-    again = unpacked(renamed(adjacent, name))
-    assert (again[np.ix_(name, name)] == unpacked(adjacent)).all()
-    assert (unpacked(adjacent).sum(), again.sum()) == (2 * len(edges), 2 * len(edges))
+def test_turns_break_ties_as_other_names_of_the_blocks_would() -> None:
+    edges, turn = random_edges(70, 0.1, 3), np.random.default_rng(0).permutation(70)
+    bits = adjacency(problem_of(70, edges))
+    renamed = adjacency(problem_of(70, [(int(turn[a]), int(turn[b])) for a, b in edges]))
+    assert (degrees(bits) == unpacked(bits).sum(axis=1)).all()
+    rank, words = eliminated_by_fill(bits, turn, Budget())
+    other, as_many = eliminated_by_fill(renamed, np.arange(70), Budget())
+    assert rank is not None
+    assert other is not None
+    assert rank.tolist() == other[turn].tolist()
+    assert words == as_many
+    assert (unpacked(bits) == unpacked(renamed)[np.ix_(turn, turn)]).all()
 
 
 def test_more_tries_find_smaller_bags(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,15 +108,15 @@ def test_large_graphs_have_none_and_work_is_bounded(monkeypatch: pytest.MonkeyPa
     problem = problem_of(60, random_edges(60, 0.1, 1))
     made: list[int] = []
 
-    def eliminated(bits: np.ndarray, budget: Budget) -> tuple[np.ndarray | None, int]:
+    def eliminated(bits: np.ndarray, turn: np.ndarray, budget: Budget) -> tuple[np.ndarray | None, int]:
         made.append(1)
-        return eliminated_by_fill(bits, budget)
+        return eliminated_by_fill(bits, turn, budget)
 
     monkeypatch.setattr(decomposition, "eliminated_by_fill", eliminated)
     monkeypatch.setattr(decomposition, "MOST_WORDS", 1)
     assert rank_from_centre(problem, Budget())[0] is not None
     assert len(made) == 1
-    monkeypatch.setattr(decomposition, "eliminated_by_fill", lambda bits, budget: (None, 9))
+    monkeypatch.setattr(decomposition, "eliminated_by_fill", lambda bits, turn, budget: (None, 9))
     assert rank_from_centre(problem, Budget()) == (None, 0)
     monkeypatch.setattr(decomposition, "MOST_BLOCKS", 59)
     assert rank_from_centre(problem, Budget()) == (None, 0)

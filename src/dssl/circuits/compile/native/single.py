@@ -6,7 +6,7 @@ one node. All states of a block are handled at once, so that a sum of thousands 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,13 +65,21 @@ def _of_a_sum(constraints: Constraints) -> Steps | None:
         return None
     (s,) = constraints.sums
     block_of = np.repeat(np.arange(len(constraints.sizes)), constraints.sizes)[list(s.values)].tolist()
-    weights: dict[int, Numbers] = {b: np.zeros(constraints.sizes[b], dtype=np.int64) for b in sorted(set(block_of))}
+    weights = {block: [0] * constraints.sizes[block] for block in sorted(set(block_of))}
     if sum(map(abs, s.coefficients)) + max(abs(edge) for interval in s.intervals for edge in interval) >= 2**62:
         return None
     for value, c, block in zip(s.values, s.coefficients, block_of):
         weights[block][value - constraints.offsets[block]] = c
-    steps = _totals(s, list(weights.values()))
+    if _open_totals(s, weights.values()) * sum(map(len, weights.values())) < FEWEST_STEPS:
+        return None
+    steps = _totals(s, [np.array(weight, dtype=np.int64) for weight in weights.values()])
     return None if steps is None else Steps(list(weights)[: len(steps)], steps)
+
+
+def _open_totals(s: Sum, weights: Collection[Sequence[int]]) -> int:
+    """At most how many totals of a few blocks are not decided yet: from each an interval must be within reach."""
+    low, high = sum(map(min, weights)), sum(map(max, weights))
+    return min(s.intervals[-1][1] - low, high - s.intervals[0][0]) + 1
 
 
 def _totals(s: Sum, weights: Sequence[Numbers]) -> list[NDArray[np.integer]] | None:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dssl.circuits.compile.order.ordering import MOST_BLOCKS, Bits, adjacency, eliminated_by_fill
-from dssl.circuits.compile.records import Bools, Ints, Longs, Problem
+from dssl.circuits.compile.order.ordering import MOST_BLOCKS, Bits, adjacency, degrees, eliminated_by_fill
+from dssl.circuits.compile.records import Bools, Ints, Problem
 
 if TYPE_CHECKING:
     from dssl.circuits.compile.budget import Budget
 
 TRIES = 200  # eliminations, at most
-MOST_WORDS = 100_000_000  # words of bits to look at, after which no further one is begun
+MOST_WORDS = 30_000_000  # words of bits to look at, after which no further one is begun
 
 
 def rank_from_centre(p: Problem, budget: Budget) -> tuple[Ints | None, int]:
@@ -29,34 +29,26 @@ def rank_from_centre(p: Problem, budget: Budget) -> tuple[Ints | None, int]:
     if blocks > MOST_BLOCKS:
         return None, 0
     random, adjacent, work = np.random.default_rng(20), adjacency(p), 0
-    best: tuple[float, Ints, Bools] | None = None
+    best: tuple[float, Ints, Bits] | None = None
     for number in range(TRIES):
-        name = random.permutation(blocks) if number else np.arange(blocks)
-        bits = renamed(adjacent, name)
-        order, words = eliminated_by_fill(bits, budget)
+        bags = adjacent.copy()
+        turn = random.permutation(blocks) if number else np.arange(blocks)
+        order, words = eliminated_by_fill(bags, turn, budget)
         work += words
         if order is not None:
-            bags = unpacked(bits)
-            cost = float(np.exp2(np.minimum(bags.sum(axis=1), 1000)).sum())
+            cost = float(np.exp2(np.minimum(degrees(bags), 1000)).sum())
             if best is None or cost < best[0]:
-                best = cost, order[name], bags[name][:, name]
+                best = cost, order, bags
         if work > MOST_WORDS:
             break
         budget.tick()
-    return (None, 0) if best is None else (outwards(best[1], best[2]), int(best[2].sum(axis=1).max()))
+    return (None, 0) if best is None else (outwards(best[1], unpacked(best[2])), int(degrees(best[2]).max()))
 
 
 def unpacked(bits: Bits) -> Bools:
     """(n, n): a row of bits as a row of booleans."""
     octets = bits.astype("<u8").view(np.uint8)
     return np.unpackbits(octets, axis=1, bitorder="little", count=len(bits)).astype(bool)
-
-
-def renamed(adjacent: Bits, name: Longs) -> Bits:
-    """The same graph whose block b is called ``name[b]``."""
-    rows = np.zeros((len(adjacent), 64 * adjacent.shape[1]), dtype=bool)
-    rows[np.ix_(name, name)] = unpacked(adjacent)
-    return np.packbits(rows, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def outwards(rank: Ints, later: Bools) -> Ints:

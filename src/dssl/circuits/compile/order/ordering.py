@@ -61,23 +61,31 @@ def rank_by_fill(p: Problem, budget: Budget) -> Ints | None:
     blocks = len(p.block) - 1
     if blocks > MOST_BLOCKS:
         return None
-    return eliminated_by_fill(adjacency(p), budget)[0]
+    return eliminated_by_fill(adjacency(p), np.arange(blocks), budget)[0]
 
 
-def eliminated_by_fill(adjacent: Bits, budget: Budget) -> tuple[Ints | None, int]:
+def eliminated_by_fill(adjacent: Bits, turn: Longs, budget: Budget) -> tuple[Ints | None, int]:
     """When each block is eliminated, or None where that takes too long, and the words looked at.
 
-    Row b of `adjacent` has at the end the neighbours that block b had when it was eliminated.
+    Of blocks that are equally good the one with the smallest `turn` goes first. Row b of `adjacent` has at the end the
+    neighbours that block b had when it was eliminated.
     """
     blocks = len(adjacent)
     rank, state = np.zeros(blocks, dtype=np.int32), np.zeros(2, dtype=np.int64)
     scratch = np.zeros((5, blocks), dtype=np.int64)
     first_costs(adjacent, scratch, state)
-    while not eliminate(adjacent, rank, scratch, state, state[_WORK] + SLICE):
+    while not eliminate(adjacent, turn, rank, scratch, state, state[_WORK] + SLICE):
         budget.tick()
         if state[_WORK] > MOST_WORDS:
             return None, int(state[_WORK])
     return rank, int(state[_WORK])
+
+
+def degrees(adjacent: Bits) -> Longs:
+    """How many neighbours each block has."""
+    out = np.empty(len(adjacent), dtype=np.int64)
+    count_bits(adjacent, out)
+    return out
 
 
 def cliques(p: Problem) -> tuple[Longs, Ints]:
@@ -168,6 +176,15 @@ def cost(adjacent, b, near, state):  # type: ignore[no-untyped-def]
 
 
 @entry
+def count_bits(rows, out):  # type: ignore[no-untyped-def]
+    """Write how many bits each row has."""
+    for b in range(len(rows)):
+        out[b] = 0
+        for w in range(rows.shape[1]):
+            out[b] += bit_count(rows[b, w])
+
+
+@entry
 def first_costs(adjacent, scratch, state):  # type: ignore[no-untyped-def]
     """Costs of all blocks before any is eliminated."""
     for b in range(len(adjacent)):
@@ -175,11 +192,11 @@ def first_costs(adjacent, scratch, state):  # type: ignore[no-untyped-def]
 
 
 @inner
-def cheapest(costs):  # type: ignore[no-untyped-def]
-    """The block of least cost that is not eliminated."""
+def cheapest(costs, turn):  # type: ignore[no-untyped-def]
+    """The block of least cost that is not eliminated, and among equals the one whose turn is first."""
     b = -1
     for a in range(len(costs)):
-        if costs[a] >= 0 and (b < 0 or costs[a] < costs[b]):
+        if costs[a] >= 0 and (b < 0 or costs[a] < costs[b] or (costs[a] == costs[b] and turn[a] < turn[b])):
             b = a
     return b
 
@@ -198,12 +215,12 @@ def join_neighbours(adjacent, b, near):  # type: ignore[no-untyped-def]
 
 
 @entry
-def eliminate(adjacent, rank, scratch, state, work):  # type: ignore[no-untyped-def]
+def eliminate(adjacent, turn, rank, scratch, state, work):  # type: ignore[no-untyped-def]
     """Go on until this much work is done; whether all blocks are eliminated. Uses up `adjacent`."""
     blocks = len(adjacent)
     near, far, costs, stamp = scratch[_NEAR], scratch[_FAR], scratch[_COSTS], scratch[_STAMP]
     while state[_STEP] < blocks and state[_WORK] < work:
-        b = cheapest(costs)
+        b = cheapest(costs, turn)
         rank[b] = state[_STEP]
         state[_STEP] += 1
         costs[b] = -1

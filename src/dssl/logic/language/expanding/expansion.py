@@ -104,6 +104,9 @@ class Expander:
 
     def statement(self, statement: Statement) -> Iterator[Instance]:
         """The formulas of a statement, one for each binding."""
+        if not statement.loops.names:
+            yield Instance(self.formula(statement.formula), ())
+            return
         for _ in self.bindings(statement.loops):
             yield Instance(self.formula(statement.formula), tuple(self.constants.binding.items()))
 
@@ -186,7 +189,10 @@ class Expander:
         if value is not None:
             self.fail(word.token, f"'{shown(word.text)}' is {shown(value)}, neither true nor false", "Compare it.")
         name = self.variable(word)
-        return self.placed(word.token, lambda: self.scope.truth(name))
+        try:
+            return self.scope.truth(name)
+        except RuleError as error:
+            self.fail(word.token, error.reason, error.remedy)
 
     def call(self, node: Call) -> Formula:
         if node.token.text in PATTERNS:

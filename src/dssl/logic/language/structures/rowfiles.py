@@ -33,7 +33,7 @@ class FileRow(NamedTuple):
     cells: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Listing(Token):
     """The name of a file, and the rows in it. Its text is that of the rows, so that what is printed needs no file."""
 

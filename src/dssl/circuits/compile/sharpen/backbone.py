@@ -25,7 +25,7 @@ def without_idle_values(constraints: Constraints) -> Constraints:
     ((0, 2), (0, 3), (0,))
     """
     offsets = constraints.offsets
-    if offsets[-1] > LARGEST:
+    if offsets[-1] > LARGEST or len(constraints.clauses) + len(constraints.sums) < 2:  # one alone is soon searched
         return constraints
     solver = _solver(constraints)
     known = solver.propagated()  # before it learns more

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 
 import oracle
 from circuits.compile.test_compiler import cnf, compiled, constraints_of_all_kinds, count_models
-from dssl.circuits.compile import backbone, compiler, turns
-from dssl.circuits.compile.backbone import without_idle_values
+from dssl.circuits.compile import compiler, turns
+from dssl.circuits.compile.sharpen import backbone
+from dssl.circuits.compile.sharpen.backbone import without_idle_values
 from dssl.logic.reasoning.constraints import Constraints
 
 
