@@ -29,10 +29,10 @@ from dssl.errors import DataError
 from dssl.files import present, write_whole
 from dssl.logic.labels import Columns
 from dssl.logic.language.variables import shown
+from dssl.models.auto.beside import Blended
 from dssl.models.auto.calibration import Calibrated, uncalibrated
 from dssl.models.auto.elements import network_name
 from dssl.models.auto.plan import Decision
-from dssl.models.auto.ridge import Blended
 from dssl.models.estimators import DSSLClassifier
 from dssl.models.inference import count, features_of, run, taken
 from dssl.training.balance import collapse

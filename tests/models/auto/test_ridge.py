@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from scipy.sparse import csr_array
 
 from dssl import DSSLClassifier, LabelSpace, load, save
 from dssl.models.auto import judging
+from dssl.models.auto.beside import Beside, Blended
 from dssl.models.auto.ground import Ground, Way, similarities
-from dssl.models.auto.judging import judge
-from dssl.models.auto.ridge import KINDS, Blended, RidgeModel, similarity
+from dssl.models.auto.judging import Judged, judge
+from dssl.models.auto.ridge import KINDS, RidgeModel, similarity
 
 SPACE = LabelSpace("kind: 0..2\nbig, red\nkind = 0 -> big")
 
@@ -63,15 +64,22 @@ def test_rows_of_a_fold_are_predicted_by_the_others_alone() -> None:
         np.testing.assert_allclose(found[out], (x @ x.T)[np.ix_(out, kept)] @ weights, rtol=1e-8)
 
 
-def test_a_machine_of_the_judge_says_what_its_regression_says() -> None:
-    x, y = rows()
-    judged = judge(SPACE, x, y, Ground.of(x, y))
+def judged_by_ridge(x: np.ndarray, y: np.ndarray) -> tuple[Judged, Beside]:
+    """Trees are not grown on sparse rows."""
+    judged = judge(SPACE, csr_array(x), y, Ground.of(x, y))
     assert judged is not None
     assert judged.beside is not None
-    z = judged.beside.machine(torch.from_numpy(x).float())
+    return judged, judged.beside(0)
+
+
+def test_a_machine_of_the_judge_says_what_its_regression_says() -> None:
+    x, y = rows()
+    judged, ridge = judged_by_ridge(x, y)
+    assert ridge.name == "a ridge model"
+    z = ridge.machine(torch.from_numpy(x).float())
     right = z[:40, :3].argmax(1).numpy() == y[:40, :3].argmax(1)
     assert right.mean() > 0.8
-    alone = judged.beside.without(np.arange(len(judged.rows)))  # each row a fold of its own
+    alone = ridge.left_out(np.arange(len(judged.rows)))  # each row a fold of its own
     assert alone.shape == (40, SPACE.width)
     assert (alone[:, :3].argmax(1).numpy() == y[judged.rows, :3].argmax(1)).mean() > 0.6
     assert not torch.allclose(alone, z[torch.from_numpy(judged.rows)], atol=1e-3)
@@ -79,24 +87,15 @@ def test_a_machine_of_the_judge_says_what_its_regression_says() -> None:
 
 def test_answers_are_finite_far_outside() -> None:
     x, y = rows()
-    judged = judge(SPACE, x, y, Ground.of(x, y))
-    assert judged is not None
-    assert judged.beside is not None
-    assert judged.beside.machine(torch.full((2, 5), 1e4)).isfinite().all()
-    assert judged.beside.machine.logits(torch.tensor([[-1e4] * 5, [1e4] * 5])).isfinite().all()
+    machine = judged_by_ridge(x, y)[1].machine
+    assert isinstance(machine, RidgeModel)
+    assert machine(torch.full((2, 5), 1e4)).isfinite().all()
+    assert machine.logits(torch.tensor([[-1e4] * 5, [1e4] * 5])).isfinite().all()
 
 
 def test_an_unknown_similarity_is_refused() -> None:
     with pytest.raises(ValueError, match="no similarity 'cubic'"):
         RidgeModel(SPACE, "cubic", 3, 2)
-
-
-def test_a_blend_is_the_network_in_training_and_both_afterwards() -> None:
-    network, machine = nn.Linear(5, SPACE.width), RidgeModel(SPACE, "wide", 4, 5)
-    machine.told(marks=np.ones((4, 5)), coefficients=np.full((4, SPACE.width), 0.1))
-    blend, x = Blended(network, machine, torch.ones(SPACE.width), (0.5, 2.0)), torch.randn(3, 5)
-    assert torch.equal(blend.train()(x), network(x))
-    torch.testing.assert_close(blend.eval()(x), 1 + 0.5 * (network(x) - 1) + 2 * (machine(x) - 1))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,8 @@ Start at `plan.py`.
 
     plan              every decision, with its reason
     ground            which rows are similar or near, whatever their labels
-    judging, ridge    ridge regression: judged by labels, and as modules that answer beside a network
+    judging           ridge regression, judged by labels
+    beside, ridge, trees  modules that answer beside a network: ridge models, forests
     scales            whether features share one scale, judged by labels
     views             which changes of images leave labels as they are, judged by labels
     elements          what the parts of a row show, and the network that reads each of them alike

@@ -8,7 +8,7 @@ is found is one number, and the network gets it as a last layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dssl.logic.space import LabelSpace
+from dssl.models.auto.beside import Blended
 from dssl.models.auto.judging import Judged
 from dssl.models.auto.plan import are_texts, is_wide
-from dssl.models.auto.ridge import Blended
 from dssl.models.fitting.lessons import Lesson, Numbers
 from dssl.models.inference import run
 from dssl.models.splitting import folds
@@ -91,15 +91,18 @@ class Found:
     before: float
     after: float
     rows: float
-    constant: bool = False  # whether label frequencies alone are as good, as far as labels can tell
+    beside: str = "a ridge model"
+    sure: float = 1.0  # standard errors by which predictions are ahead of label frequencies alone, 1 at most
 
     def said(self) -> tuple[str, str]:
         """As a line of a plan: what is done, and why."""
         figures = f"squared error of {self.rows:.0f} left-out labels {self.before:.2f}, then {self.after:.2f}"
-        if self.constant:
-            return "label frequencies", f"{figures}: rows tell nothing about labels that can be shown"
+        if not self.sure:
+            return "label frequencies", f"{figures}: nothing shows that rows tell about labels"
+        if self.sure < 1:
+            figures += f"; drawn to label frequencies, which are behind by {self.sure:.1f} standard errors only"
         if self.ridge:
-            return f"{self.share:.0%} of a ridge model", figures
+            return f"{self.share:.0%} of {self.beside}", figures
         return f"sharpness × {self.network:.2g}", figures
 
 
@@ -118,8 +121,8 @@ def calibrate(
 
     Networks of the folds were trained for fewer steps, on fewer labels, and may be less sure for that alone. So the
     scale is carried over by how sure they are, at their best scale, `elsewhere`: on unlabelled rows, where the network
-    that saw all labels is to be as sure. Without such rows it has the same scale. If a base is given and predictions
-    are not better than it by a standard error, the base is all that is left of them.
+    that saw all labels is to be as sure. Without such rows it has the same scale. If a base is given, and predictions
+    are ahead of it by less than a standard error, they are moved towards it in proportion; if not ahead, all the way.
     """
     trial = _Blending(family, base, folds, elsewhere, after)
     plain, rows = float(trial.mean(trial.errors(0.0, trial.size))), float(trial.weight.sum())
@@ -131,13 +134,12 @@ def calibrate(
         at = int((trial.mean(losses) + doubts).argmin())
         tried.append((float(trial.mean(losses[at]) + doubts[at]), share, at, losses))
     _, share, at, losses = min(tried, key=lambda one: one[0])
-    gain = losses[0] - losses[at]
-    mean = trial.mean(gain)
-    if bool(base.any()) and mean <= np.sqrt(trial.mean((gain - mean) ** 2)) / rows**0.5:
-        return Found(float(_SCALES[0]), 0.0, 0.0, plain, float(trial.mean(losses[0])), rows, constant=True)
-    scale = trial.carried_over(share, float(_SCALES[at]) * trial.size)
+    sure = trial.sure(losses[0] - losses[at]) if bool(base.any()) else 1.0
+    if not sure:
+        return Found(float(_SCALES[0]), 0.0, 0.0, plain, float(trial.mean(losses[0])), rows, sure=0.0)
+    scale = sure * trial.carried_over(share, float(_SCALES[at]) * trial.size)
     network, ridge = trial.weights(share, scale)
-    return Found(network, ridge, share, plain, float(trial.mean(losses[at])), rows)
+    return Found(network, ridge, share, plain, float(trial.mean(losses[at])), rows, sure=sure)
 
 
 class _Blending:
@@ -168,6 +170,12 @@ class _Blending:
         each = [_errors(self._mixed(share, scale, fold.outputs, self.size, fold.beside), fold.labels)
                 for fold in self.folds]  # fmt: skip
         return torch.cat(each).double().numpy()
+
+    def sure(self, gain: NDArray[np.float64]) -> float:
+        """How many standard errors a gain (rows,) is above 0, within 0 and 1."""
+        mean = self.mean(gain)
+        spread = float(np.sqrt(self.mean((gain - mean) ** 2) / self.weight.sum()))
+        return float(np.clip(mean / max(spread, 1e-12), 0.0, 1.0))
 
     def mean(self, errors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of errors (…, rows), a row of weight w counted as w rows."""
@@ -274,11 +282,12 @@ def cross_fitted(
     """
     core, *behind = parts(network)
     rows = lesson.kept[lesson.labelled[lesson.kept]]
-    beside = None if judged is None else judged.beside
-    if judged is not None and beside is not None:
+    beside = None
+    if judged is not None and judged.beside is not None:
+        beside = judged.beside(seed % 2**32)
         rows = lesson.kept[judged.rows]  # what neither has seen can be said of these
     number = folds(lesson.columns[rows], _FOLDS, np.random.RandomState(seed % 2**32))
-    said = None if beside is None else beside.without(number)
+    said = None if beside is None else beside.left_out(number)
     others = np.flatnonzero(~lesson.labelled & lesson.counting)[:_ELSEWHERE]
     base = torch.from_numpy(first if behind or _is_class(lesson.space) else np.zeros_like(first)).float()
     told = []
@@ -291,8 +300,9 @@ def cross_fitted(
     machine = None if beside is None else beside.machine
     elsewhere = Outputs(_outputs(core, lesson, others), None if machine is None else _outputs(machine, lesson, others))
     found = calibrate(lesson.family, base, told, elsewhere, nn.Sequential(*behind))
-    if machine is not None and found.ridge:
-        return joined(Blended(core, machine, base, (found.network, found.ridge)), *behind), found
+    if beside is not None and found.ridge:
+        blended = Blended(core, beside.machine, base, (found.network, found.ridge))
+        return joined(blended, *behind), replace(found, beside=beside.name)
     return joined(core, Calibrated(base, found.network), *behind), found
 
 

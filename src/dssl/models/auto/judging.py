@@ -9,12 +9,14 @@ do, how smooth predictions should be, and whether near rows have the same label:
 * the `graph` knows rows by their nearest neighbours only.
 
 The best of them also gives every row probabilities, calibrated on the left-out predictions, that can teach a network.
+And the best of those that know labelled rows only, a forest, or both, can answer beside a network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +25,15 @@ from numpy.typing import NDArray
 
 from dssl.logic.labels import Columns
 from dssl.logic.space import LabelSpace
+from dssl.models.auto.beside import Beside, Machine, Together
 from dssl.models.auto.ground import Floats, Ground, Way, plain_ways, tells
 from dssl.models.auto.ridge import RidgeModel
+from dssl.models.auto.trees import Forest, grow
 from dssl.priors.predictive import Family, Predictive
 
 _JUDGED = 300  # labelled rows that are left out in turn
 _SHOWN = 64  # directions of wide labels that are judged
+_HABIT = 0.01  # share of a constant's error by which a ridge model or a forest must be better alone than both together
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class Judged:
     `errors` (rows,) are squared errors, as shares of those of a constant; `best` is the way with the least. `wrong` is
     the share of left-out rows in which the linear way's largest column is not the label's.
     `marginals` (n, width) are what it says of all rows, `left_out` (rows, width) of the labelled `rows` it was judged
-    on, each without its own label. A row counts by its `weight` (rows,).
+    on, each without its own label. A row counts by its `weight` (rows,). `beside(seed)` is what may answer beside a
+    network.
     """
 
     rows: NDArray[np.int64]
@@ -48,7 +54,7 @@ class Judged:
     wrong: float
     marginals: Floats = field(repr=False)
     left_out: Floats = field(repr=False)
-    beside: Beside | None = field(default=None, repr=False)
+    beside: Callable[[int], Beside] | None = field(default=None, repr=False)
 
     def error(self, way: str) -> float:
         """The mean error of one way; 1 is a constant's."""
@@ -104,7 +110,7 @@ def judge(space: LabelSpace, x: Any, columns: Columns, ground: Ground | None) ->
     linear = trial.mean + trial.left_out(found["linear"][1])
     wrong = trial.total(linear.argmax(axis=1) != trial.some.argmax(axis=1)) / float(trial.weight.sum())
     answers = min((name for name in found if found[name][1].span), key=total)
-    beside = _beside(space, found[answers][1], trial) if space.width <= _SHOWN else None
+    beside = partial(_best_beside, space, x[known], found[answers][1], trial) if space.width <= _SHOWN else None
     return Judged(
         known[: len(trial.some)], trial.weight, shares, best, wrong, probabilities(moves), probabilities(left), beside
     )
@@ -143,29 +149,62 @@ def left_out_errors(x: Floats, labels: Columns, weight: Floats) -> Left:
 # ---- beside a network ----
 
 
-@dataclass(frozen=True)
-class Beside:
-    """The best ridge model that answers for any row, and what it says of labelled rows left out in folds."""
+def _best_beside(space: LabelSpace, x: Any, way: Way, trial: _Trial, seed: int) -> Beside:
+    """Of a ridge model, a forest and both together, what has the least squared error on left-out rows (judged, …)."""
+    ridge = _ridge(space, way, trial)
+    if not isinstance(x, np.ndarray):
+        return ridge
+    forest = _forest(space, x, trial, seed)
+    both = Beside(
+        "a ridge model and a forest",
+        Together(ridge.machine, forest.machine),
+        lambda fold: (ridge.left_out(fold) + forest.left_out(fold)) / 2,
+    )
+    alone = np.arange(len(trial.some))  # each row a fold of its own
 
-    machine: RidgeModel
-    _left_out: Callable[[NDArray[np.int64]], Floats] = field(repr=False)
+    def error(one: Beside) -> float:
+        p = Predictive(one.left_out(alone).double(), Family.of(space)).marginals.numpy()
+        return trial.total((p - trial.some) ** 2)
 
-    def without(self, fold: NDArray[np.int64]) -> torch.Tensor:
-        """Logits (judged, width) of the judged rows, each from the rows of other folds; `fold` (judged,) numbers."""
-        return self.machine.logits(torch.from_numpy(self._left_out(fold)).to(self.machine.marks))
+    least = min(ridge, forest, key=error)
+    return least if error(least) < error(both) - _HABIT * trial.constant * float(trial.weight.sum()) else both
 
 
-def _beside(space: LabelSpace, way: Way, trial: _Trial) -> Beside:
+def _ridge(space: LabelSpace, way: Way, trial: _Trial) -> Beside:
     scale = trial.scale(way)
-    reach, power = _sharpest(space, trial, scale, trial.left_out(way))
+    told, reach = _voice(space, trial, scale, trial.left_out(way))
     assert way.span is not None
     span, through = way.span
-    mean, factor = trial.shrunk(space), reach * scale
-    machine = RidgeModel(space, span.kind, *span.marks.shape).told(
-        marks=span.marks, scale=span.scale, power=power, mean=mean, bend=_bends(space, mean),
-        coefficients=factor * span.to @ (through @ way.weights(trial.labels - trial.mean)),
-    )  # fmt: skip
-    return Beside(machine, lambda fold: factor * _left_out_in_folds(way, trial.some - trial.mean, fold))
+    factor = reach * scale
+    coefficients = factor * span.to @ (through @ way.weights(trial.labels - trial.mean))
+    machine = RidgeModel(space, span.kind, *span.marks.shape)
+    machine.told(marks=span.marks, scale=span.scale, coefficients=coefficients, **told)
+    return Beside(
+        "a ridge model",
+        machine,
+        lambda fold: _said(machine, factor * _left_out_in_folds(way, trial.some - trial.mean, fold)),
+    )
+
+
+def _forest(space: LabelSpace, x: NDArray[Any], trial: _Trial, seed: int) -> Beside:
+    """Rows of any folds are left out by the trees that did not see them."""
+    grown = grow(x, trial.labels, trial.counts, seed)
+    left = grown.left_out[: len(trial.some)] - trial.mean
+    told, reach = _voice(space, trial, 1.0, left)
+    values = reach * (grown.arrays["values"] - trial.mean)
+    machine = Forest(space, grown.size).told(**grown.arrays | {"values": values}, **told)
+    return Beside("a forest", machine, lambda fold: _said(machine, reach * left))
+
+
+def _voice(space: LabelSpace, trial: _Trial, scale: float, left: Floats) -> tuple[dict[str, Any], float]:
+    """How a machine makes logits of its moves, and how far these reach, by its left-out predictions."""
+    reach, power = _sharpest(space, trial, scale, left)
+    mean = trial.shrunk(space)
+    return {"power": power, "mean": mean, "bend": _bends(space, mean)}, reach
+
+
+def _said(machine: Machine, moves: Floats) -> torch.Tensor:
+    return machine.logits(torch.from_numpy(moves))
 
 
 def _left_out_in_folds(way: Way, target: Floats, fold: NDArray[np.int64]) -> Floats:

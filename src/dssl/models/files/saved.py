@@ -29,12 +29,14 @@ from dssl.data.targets import Targets
 from dssl.errors import DataError
 from dssl.logic.language.variables import shown
 from dssl.logic.space import LabelSpace
+from dssl.models.auto.beside import Blended, Machine, Together
 from dssl.models.auto.calibration import Calibrated, joined, parts, uncalibrated
 from dssl.models.auto.committee import Committee
 from dssl.models.auto.elements import MOST_TOKENS, Elements, build_network, find_elements, network_name
 from dssl.models.auto.outputs import Conditional, forest
 from dssl.models.auto.plan import Decision, Plan
-from dssl.models.auto.ridge import Blended, RidgeModel
+from dssl.models.auto.ridge import RidgeModel
+from dssl.models.auto.trees import Forest, Size
 from dssl.models.decisions import DECISIONS
 from dssl.models.decoding import Decoder
 from dssl.models.estimators import DSSLClassifier
@@ -47,6 +49,8 @@ _FORMAT, _VERSION = "dssl model", 2
 _WEIGHTS, _FACTS, _CARD = "model.safetensors", "model.json", "README.md"
 _ANEW = "Save the model anew, or fetch an intact copy."
 _MOST_INPUTS = 1 << 28  # numbers of one row
+_MOST_NUMBERS = 1 << 26  # in the leaves of all trees
+_DEEPEST = 1 << 14  # splits on the way to a leaf
 _MOST_MEMBERS = 16
 _NO_MODEL = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
 
@@ -117,7 +121,7 @@ def _facts(model: DSSLClassifier, metrics: dict[str, float], weights: str) -> di
             "class": type(_first(model.network_)).__qualname__,
             "conditional": _has(model.network_, Conditional),
             "calibrated": _has(model.network_, Calibrated),
-            "kernel": _ridge(model.network_),
+            **_machines(model.network_),
             "members": _members(model.network_),
             "components": model.decoder_.components,
             "vocabulary": None if model.elements_ is None else model.elements_.vocabulary,
@@ -245,9 +249,11 @@ def _rebuilt(facts: dict[str, Any], tensors: dict[str, Tensor], network: nn.Modu
         for _ in range(members)
     ]
     built = each[0] if members == 1 else Committee(*each)
-    built = _beside(built, facts["network"].get("kernel"), targets.space, shape)
+    built = _beside(built, facts["network"], targets.space, shape)
     built = joined(built, *_behind(facts["network"], targets.space, components))
     built.load_state_dict(_part(tensors, "network."))
+    if not all(m.sound(math.prod(shape)) for m in built.modules() if isinstance(m, Forest)):
+        raise DataError(f"trees that point to nodes, leaves or features that are not there\n{_ANEW}")
     decision = model.decision if model.decision in DECISIONS else "most probable"
     model.network_ = built.eval()
     model.decoder_ = Decoder(
@@ -269,19 +275,36 @@ def _elements(model: DSSLClassifier, facts: Mapping[str, Any]) -> Elements | Non
     return None if found is None else replace(found, vocabulary=vocabulary)
 
 
-def _ridge(network: nn.Module) -> dict[str, Any] | None:
-    """The ridge model that answers together with the network, if one does."""
+def _machines(network: nn.Module) -> dict[str, dict[str, Any] | None]:
+    """The ridge model and the forest that answer together with the network, if they do."""
     core = parts(network)[0]
-    return {"kind": core.machine.kind, "marks": len(core.machine.marks)} if isinstance(core, Blended) else None
+    machine = core.machine if isinstance(core, Blended) else None
+    each = list(machine.machines) if isinstance(machine, Together) else [machine]
+    ridge = next((m for m in each if isinstance(m, RidgeModel)), None)
+    forest = next((m for m in each if isinstance(m, Forest)), None)
+    return {
+        "kernel": None if ridge is None else {"kind": ridge.kind, "marks": len(ridge.marks)},
+        "forest": None if forest is None else forest.size._asdict(),
+    }
 
 
-def _beside(network: nn.Module, ridge: dict[str, Any] | None, space: LabelSpace, shape: tuple[int, ...]) -> nn.Module:
-    """The network with its ridge model, as both are before weights are read."""
-    if ridge is None:
+def _beside(network: nn.Module, facts: Mapping[str, Any], space: LabelSpace, shape: tuple[int, ...]) -> nn.Module:
+    """The network with what answers beside it, as all are before weights are read."""
+    features, ridge, forest = math.prod(shape), facts.get("kernel"), facts.get("forest")
+    machines: list[Machine] = []
+    if ridge is not None:
+        if not 0 < ridge["marks"] <= _MOST_INPUTS // features:
+            raise DataError(f"a ridge model of {ridge['marks']} rows\n{_ANEW}")
+        machines.append(RidgeModel(space, ridge["kind"], ridge["marks"], features))
+    if forest is not None:
+        size = Size(**forest)
+        counts = all(type(n) is int and 0 <= n <= _MOST_NUMBERS // space.width for n in size)
+        if not counts or not size.trees or size.depth > _DEEPEST:
+            raise DataError(f"a forest of {shown(repr(tuple(size)))} trees, nodes, leaves and splits\n{_ANEW}")
+        machines.append(Forest(space, size))
+    if not machines:
         return network
-    if not 0 < ridge["marks"] <= _MOST_INPUTS // math.prod(shape):
-        raise DataError(f"a ridge model of {ridge['marks']} rows\n{_ANEW}")
-    machine = RidgeModel(space, ridge["kind"], ridge["marks"], math.prod(shape))
+    machine = machines[0] if len(machines) == 1 else Together(*machines)
     return Blended(network, machine, torch.zeros(space.width), (1.0, 0.0))
 
 
