@@ -39,14 +39,15 @@ test: $(VENV)/dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The oldest versions that are supported, against the tests of what depends on them most: kernels, estimators, models
-# that were saved. Without the extras, whose tests are not among them.
+# that were saved, the command line, reports and the explorer's server. Without the extras, whose tests are not among them.
 oldest:
 	test -x $(VENV)/oldest/bin/python || $(PYTHON) -m venv $(VENV)/oldest
 	$(VENV)/oldest/bin/python -m pip --disable-pip-version-check --quiet install -c oldest.txt -e . \
 	  hypothesis httpx pandas pytest pytest-xdist sybil
 	OMP_NUM_THREADS=1 NUMBA_CACHE_DIR=$(VENV)/oldest/numba $(VENV)/oldest/bin/python -m pytest -n 2 --dist loadfile \
 	  $(addprefix tests/circuits/evaluate/test_,best.py expectations.py heaviest.py samples.py wmc.py) \
-	  $(addprefix tests/models/,test_inference.py test_parameters.py files/test_kept.py files/test_saved.py)
+	  $(addprefix tests/models/,test_inference.py test_parameters.py files/test_kept.py files/test_saved.py) \
+	  $(addprefix tests/app/test_,cli.py report.py terminal.py) tests/app/explorer/test_server.py
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .

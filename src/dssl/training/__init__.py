@@ -7,5 +7,6 @@ May use all rooms above it; knows nothing of estimators, commands or pages. Star
     networks, averaging                 from x to logits, and a running mean of weights
     elements/                           one reader for every element of a row
     loop, streams, settings, processes  the loop, which rows a step sees, every setting, several processes
+    optimisers                          torch's, without its compiler
     checkpoints, identity, logs, signals  resuming after a stop, and what a run reports
 """

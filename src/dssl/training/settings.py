@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from dssl.training.optimisers import plain
+
 
 def _cosine(t: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * t))
@@ -26,7 +28,7 @@ def _step(t: float) -> float:
 
 
 _SCHEDULES: dict[str, Callable[[float], float]] = {"cosine": _cosine, "constant": _constant, "step": _step}
-_OPTIMISERS: dict[str, tuple[Callable[..., torch.optim.Optimizer], dict[str, Any]]] = {
+_OPTIMISERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
     "adam": (torch.optim.Adam, {}),
     "adamw": (torch.optim.AdamW, {}),
     "sgd": (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
@@ -122,7 +124,8 @@ class Settings:
         if not groups:
             raise ValueError("the network has no weights to train: set requires_grad on some")
         fused = all(p.device.type in ("cpu", "cuda") for p in held)
-        return kind(groups, lr=self.lr, fused=fused, **options)
+        make: Callable[..., torch.optim.Optimizer] = plain(kind)
+        return make(groups, lr=self.lr, fused=fused, **options)
 
     def identity(self) -> dict[str, Any]:
         """The settings that the weights depend on."""

@@ -18,6 +18,7 @@ from dssl.logic.language.formula import Implies, Is
 from dssl.logic.space import LabelSpace
 from dssl.priors.blocks import over_blocks
 from dssl.priors.predictive import Family, Predictive
+from dssl.training.optimisers import plain
 
 Floats = NDArray[np.float64]
 
@@ -151,7 +152,7 @@ def coherent_outputs(
     known = torch.from_numpy(columns.astype(np.float64))
     share = (counts @ known.nan_to_num(0) + even) / (counts @ (~known.isnan()).double() + 1)
     b = torch.zeros(space.width, dtype=torch.float64, requires_grad=True)
-    search = torch.optim.LBFGS([b], max_iter=100, line_search_fn="strong_wolfe")
+    search = plain(torch.optim.LBFGS)([b], max_iter=100, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         search.zero_grad()
