@@ -57,6 +57,8 @@ for i in 1..2 where i != 9: near(i, i+1)
 regular(t[*], "(O | B I*)*")
 path(e[*, *], a, c)
 table(x[1], legs) in {(1, true), (3, false)}
+w[x[1]] < 3 & 0 <= abs(x[2] - 2*x[3]) * x[1] < 9
+t[x[1]] != I | (x[1] + x[2]) mod 2 = 0
 if legs then max(x[*]) = 3 else element(x[2], w[*]) > 1
 hierarchy one path:
     animal

@@ -150,7 +150,8 @@ RULES = [
     ),
     bad("legs «:: fins", "'::' stands after a probability only", "Write a soft rule as 0.9 :: formula", "0.9 :: fins"),
     bad("legs -> fins«, wings", "',' does not join rules", "one rule per line", "legs -> fins\nlegs -> wings"),
-    bad("2 <= age «<= 5", "a comparison cannot be compared again", "Join two comparisons by &", "2 <= age & age <= 5"),
+    bad("2 <= age «> 5", "a comparison cannot be compared again", "Only < and <= follow each other", "2 <= age < 5"),
+    bad("size = age «= 5", "a comparison cannot be compared again", "join others by &", "size = age & age = 5"),
     bad("legs «.. fins", "'..' is not expected here", "check the brackets before it", "legs | fins"),
     bad(
         "«1.5 :: legs",
@@ -351,8 +352,15 @@ LOOPS = [
         "+ - *",
         "(n + 1) * 2 <= age[cat]",
     ),
-    looped("age[cat] * «age[dog] <= 9", "expected a number, found 'age'", "an integer", "age[cat] * n <= 9"),
-    looped("age[cat] mod «2 = 0", "'mod' after a variable", "known beforehand", "age[cat] = 5 mod 2"),
+    looped("age[cat] mod «age[dog] = 0", "'mod' by 'age'", "known beforehand", "age[cat] mod 5 = 2"),
+    looped("age[cat] div «0 = 1", "'div' by '0'", "a number above 0", "age[cat] div 2 = 1"),
+    looped("x[2] = x[n div «legs]", "expected a number, found 'legs'", "constants and names", "x[2] = x[n div 2]"),
+    looped("«abs(age[cat], 3) <= 2", "abs(…) of 2 numbers", "Write abs(x - y)", "abs(age[cat] - 3) <= 2"),
+    looped(
+        "m: 0..200\nk: 1..101\nm * «k = 8", "a product of 200 times 101 steps", "10,000", "m: 0..9\nm * age[cat] = 8"
+    ),
+    looped("k: 1..4\n!«x[k]", "there is no element x[4], which the index of 'x[…]' can mean", "only values", "!x[3]"),
+    looped("k: 0..101\ny[0..101, 0..101]\n!«y[k, k]", "an index with 10,404 values", "10,000", "k: 1..2\n!x[k]"),
     looped("age[cat] <= 3 mod «0", "'mod' by 0", "Divide by another number", "age[cat] <= 3 mod 2"),
     looped("«w[4] <= age[cat]", "'w' has no element [4]", "w[0..2] = [3, 1, 4]", "w[3] <= age[cat]"),
     looped("«n[1] <= age[cat]", "the constant 'n' has no elements", "without an index", "n <= age[cat]"),

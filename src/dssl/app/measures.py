@@ -159,7 +159,7 @@ def broken_rules(space: LabelSpace, parts: Sequence[Part]) -> tuple[tuple[RuleBr
 def _rule_text(rule: Rule) -> str:
     """A rule and what its author says of it; its probability has a place of its own."""
     if rule.probability is None:
-        return rule.text
+        return rule.said
     return f"{in_quotes(rule.why)}: {rule.formula}" if rule.why else str(rule.formula)
 
 

@@ -66,7 +66,8 @@ class Examples:
         """Where they come from, for a summary, which may show their columns without some."""
         from dssl.app.summary import Origin
 
-        return Origin(self.numbers.tolist(), self.names, self.cells.drop(without, strict=False))
+        cells = self.cells.drop(without, strict=False)  # arrays have no others than their labels
+        return Origin(self.numbers.tolist(), self.names, cells if cells.width else None)
 
     @property
     def labelled(self) -> NDArray[np.bool_]:

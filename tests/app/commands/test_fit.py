@@ -154,6 +154,16 @@ def test_arrays_images_and_further_rows(capsys: pytest.CaptureFixture[str], tmp_
     assert library.load(tmp_path / "run" / "model").input_shape_ == (1, 8, 8)
 
 
+def test_wrong_rows_of_arrays_are_told_without_columns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Arrays have labels and nothing else to show of a row that is predicted wrong."""
+    random = np.random.default_rng(0)
+    np.savez(tmp_path / "d.npz", X=random.normal(size=(40, 1, 4, 4)), y=random.integers(0, 2, 40))
+    run(capsys, "fit", tmp_path / "d.npz", "--test", tmp_path / "d.npz", "--out", tmp_path / "run", "--steps", 3)
+    wrong = json.loads((tmp_path / "run" / "summary.json").read_text())["mistakes"]
+    assert wrong
+    assert all(mistake["cells"] == {} for mistake in wrong)
+
+
 def test_folders_of_images(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image", reason="images need pillow")
     random = np.random.default_rng(0)

@@ -408,3 +408,17 @@ def test_a_formula_is_writable_up_to_a_depth_and_a_number_of_digits() -> None:
     ):
         with pytest.raises(RuleError, match=r"deeper|digits"):
             require_writable(bad)
+
+
+def test_messages_show_long_rules_as_they_were_written() -> None:
+    with pytest.raises(RuleError) as caught:
+        LabelSpace('x, y: 0..9\n"no such pair": x * y = 77')
+    assert 'line 2: "no such pair": x*y = 77\n' in str(caught.value)
+    space = LabelSpace("x[1..9]: 0..9\nsum(x[*]) <= 90\nfor i in 1..1: all_different(x[*])\nn = 2\nx[n] != 3")
+    assert [str(rule) for rule in space.rules] == [
+        "line 2: sum(x[*]) <= 90",
+        "line 3, for i = 1: all_different(x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9])",
+        "line 5: x[2] != 3",
+    ]
+    hierarchy = LabelSpace("hierarchy leaf: aaaaaaaaaaaaaaa, bbbbbbbbbbbbbb, cccccccccccccc, ddddddddddddd < e")
+    assert all("hierarchy" not in str(rule) for rule in hierarchy.rules)

@@ -7,13 +7,13 @@ its indices, as an array of variables does.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from dssl.errors import RuleError
-from dssl.logic.language.arrays import Index, can_index
+from dssl.logic.language.arrays import Arrays, Index, can_index
 from dssl.logic.language.formula import MAX_DEPTH, MAX_DIGITS
-from dssl.logic.language.syntax import Addition, Items, Node, Number, Product, Span, Star, Values, Word
+from dssl.logic.language.syntax import Addition, Items, Node, Number, Product, Span, Star, Values, Word, words
 from dssl.logic.language.tokens import Source, Token
 from dssl.logic.language.variables import MAX_VALUES, T, shown
 
@@ -29,6 +29,9 @@ class Constants:
         self.definitions = definitions or {}
         self.known: dict[str, Constant] = {}
         self.binding: dict[str, Scalar] = {}  # names of loops, and what they stand for now
+        self.variables: Container[str] = ()  # declared names, and the arrays among them, once they are known
+        self.arrays = Arrays(())
+        self._axes: dict[tuple[str, int], frozenset[str]] = {}  # names among the indices of an axis
         self._open: list[str] = []
 
     def fail(self, token: Token, reason: str, remedy: str) -> NoReturn:
@@ -104,7 +107,7 @@ class Constants:
                 return self.binding[word.text]
             found = self[word.text] if word.text in self.definitions else None
             return found if isinstance(found, int | str) else None
-        if word.text not in self.definitions:
+        if word.text not in self.definitions or self.varies(word):
             return None
         entries, index = self[word.text], tuple(self.scalar(part) for part in word.index)
         if not isinstance(entries, dict):
@@ -116,6 +119,43 @@ class Constants:
                 "The first element of a list has the index 1; w[0..2] = [3, 1, 4] says other indices.",
             )
         return entries[index]
+
+    # ---- indices that speak of variables ----
+
+    def varies(self, word: Word) -> bool:
+        """Whether variables choose the element that a word means: ``w[i]``, i being a variable and no index of w."""
+        return any(
+            self.is_variable(part) and not (isinstance(part, Word) and self._is_index(word.text, axis, part))
+            for axis, part in enumerate(word.index or ())
+        )
+
+    def is_variable(self, part: Node) -> bool:
+        """Whether an index speaks of variables."""
+        if isinstance(part, Star | Span | Values | Number) or self.static(part) is not None:
+            return False
+        if not isinstance(part, Word):
+            return any(
+                word in self.variables or word in self.arrays or word in self.definitions for word in words(part)
+            )
+        if part.index is None:
+            return part.text in self.variables
+        return self.varies(part) or part.text in self.arrays
+
+    def _is_index(self, array: str, axis: int, part: Word) -> bool:
+        """Whether a name is itself an index of a list or an array of variables."""
+        return part.index is None and part.text in self._names(array, axis)
+
+    def _names(self, array: str, axis: int) -> frozenset[str]:
+        if (array, axis) not in self._axes:
+            found = self[array] if array in self.definitions else self.arrays.elements.get(array, {})
+            places = found if isinstance(found, dict) else ()
+            names = (place[axis] for place in places if axis < len(place))
+            self._axes[array, axis] = frozenset(name for name in names if isinstance(name, str))
+        return self._axes[array, axis]
+
+    def has_element(self, array: str, index: Index) -> bool:
+        found = self[array] if array in self.definitions else self.arrays.elements.get(array, {})
+        return isinstance(found, dict) and index in found
 
     def slice(self, word: Word) -> list[int]:
         """The numbers that a slice of a list means, ``w[*]``, in the order of the list."""

@@ -30,7 +30,8 @@ from dssl.logic.language.tokens import Source, Token, formatted, statements
 from dssl.logic.language.variables import Scope, Variable
 
 Line = list[Token] | Hierarchy
-_LONGER = frozenset(["if", "max", "min", "element"])
+_LONG = 60  # characters of a formula, more than which a message does not show where the rule is shorter
+_LONGER = frozenset(["if", "max", "min", "abs", "element"])
 _IN_LOOPS = frozenset(["for", "*", "..", "["])
 
 
@@ -97,11 +98,22 @@ class Rule:
         text = text if self.probability is None else f"{self.probability!r} :: {text}"
         return text if not self.why else f"{in_quotes(self.why)}: {text}"
 
+    @property
+    def said(self) -> str:
+        """The rule for a message: as it was written, if that is one rule and its formula is long."""
+        text = self.text
+        whole = (
+            self.origin is not None and self.origin.rules == 1 and not self.origin.binding and not self.origin.classes
+        )
+        if self.origin is None or not whole or len(text) <= max(_LONG, len(self.origin.text)):
+            return text
+        return self.origin.text
+
     def __str__(self) -> str:
         if self.line is None:
             return self.text
         pairs = ", ".join(f"{name} = {value}" for name, value in self.origin.binding) if self.origin else ""
-        return f"line {self.line}{', for ' + pairs if pairs else ''}: {self.text}"
+        return f"line {self.line}{', for ' + pairs if pairs else ''}: {self.said}"
 
 
 def parse(text: str, folder: str | Path | None = None) -> tuple[tuple[Variable, ...], tuple[Rule, ...]]:
@@ -214,7 +226,7 @@ def _written_out(
     line = source.line(statement.token.at)
     instances = list(expander.statement(statement))
     used = _used(tokens, apart)
-    short = bool(used) or _has_loops(tokens)
+    short = bool(used) or expander.longer or _has_loops(tokens)
     text = formatted(tokens) if short else ""
     lines = tuple((name, formatted(apart[name].tokens)) for name in used)
     out = []

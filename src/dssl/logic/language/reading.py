@@ -31,6 +31,7 @@ from dssl.logic.language.variables import shown
 
 COUNTED = {"exactly": "=", "at_most": "<=", "at_least": ">="}
 _COMPARING = ("<", "<=", ">", ">=", "=", "!=")
+_CHAINS = (("<", "<="), (">", ">="))
 _CLOSENESS = {"^": 0, "|": 1, "&": 2}
 _NO_LOOPS = Loops((), ())
 
@@ -243,7 +244,16 @@ class Reader(Terms):
             return self._membership(start, left)
         self.at += 1
         right = self.value_side(left) if isinstance(left, Word) and op.text in ("=", "!=") else self.addition()
-        return Comparison(start, op.text, left, right)
+        return self._chain([Comparison(start, op.text, left, right)])
+
+    def _chain(self, parts: list[Comparison]) -> Node:
+        """``2 <= x < 5``: comparisons in one direction, each with what the one before ends with."""
+        ops = next((ops for ops in _CHAINS if parts[0].op in ops), ())
+        while self.token.text in ops:
+            middle, op = parts[-1].right, self.token.text
+            self.at += 1
+            parts.append(Comparison(middle.token, op, middle, self.addition()))
+        return parts[0] if len(parts) == 1 else Joined(parts[0].token, "&", tuple(parts))
 
     def _membership(self, start: Token, left: Word) -> Node:
         """``name in {…}`` or ``name not in {…}``; the name alone if neither follows."""

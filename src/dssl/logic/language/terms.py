@@ -30,7 +30,7 @@ from dssl.logic.language.variables import Scope, nearest, shown
 
 TERMS = {  # functions that stand for a number
     "sum": "sum(w[i] * x[i] for i in 1..9)", "count": "count(a, b & c)", "max": "max(x[*])", "min": "min(x[*])",
-    "element": "element(i, x[*])",
+    "abs": "abs(x - y)", "element": "element(i, x[*])",
 }  # fmt: skip
 ALL = {
     **FUNCTIONS,

@@ -352,5 +352,8 @@ class Cursor:
         if token.text == ",":
             self.fail("',' does not join rules", "Use & or write one rule per line; lists belong in all(…), any(…).")
         if token.text in ("<", "<=", ">", ">=", "=", "!="):
-            self.fail("a comparison cannot be compared again", "Join two comparisons by &: 2 <= a & a <= 5.")
+            self.fail(
+                "a comparison cannot be compared again",
+                "Only < and <= follow each other, or > and >=, as in 2 <= a < 5; join others by &.",
+            )
         self.fail(f"{self.found()} is not expected here", "Remove it, or check the brackets before it.")

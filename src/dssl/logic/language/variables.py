@@ -116,6 +116,11 @@ def listed(values: Iterable[Value], most: int = 8) -> str:
     return ", ".join(texts[:most]) + (f", … ({len(texts)} in all)" if len(texts) > most else "")
 
 
+def negated(atom: Formula) -> Formula:
+    """What holds where an atom of equality does not, as it is usually written: ``x != 5``."""
+    return Compare(atom.left, "!=", atom.right) if isinstance(atom, Compare) else Not(atom)
+
+
 class Scope:
     """The declared variables: turns names and values into atoms that fit them, or says why they do not."""
 
@@ -176,7 +181,9 @@ class Scope:
         """A comparison of sums; equality of two categorical variables is written out value by value."""
         counted = [x for _, x in left + right if x is not None]
         variables = [self[name] for name in counted if isinstance(name, str)]
-        names = [side[0][1] for side in (left, right) if len(side) == 1 and side[0][0] == 1 and side[0][1]]
+        names = [
+            side[0][1] for side in (left, right) if len(side) == 1 and side[0][0] == 1 and isinstance(side[0][1], str)
+        ]
         wordy = [variable for variable in variables if variable.kind == "categorical"]
         if len(names) == 2 and len(wordy) == 2 and op in ("=", "!="):
             return self._same(*wordy, equal=op == "=")
@@ -191,7 +198,7 @@ class Scope:
             number = right[0][0]
             if right[0][1] is None and (variables[0].kind == "integer" or number in (0, 1)):
                 atom = self.member(variables[0].name, (number,))  # 1*x = 3 is x = 3, and is printed like that
-                return atom if op == "=" else Not(atom)
+                return atom if op == "=" else negated(atom)
         if not counted:
             raise RuleError("a comparison of two numbers says nothing about labels", remedy="Name a variable in it.")
         return Compare(left, op, right)

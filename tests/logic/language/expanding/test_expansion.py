@@ -18,7 +18,7 @@ from dssl.logic.language.parser import parse, parse_rules, text_of
 from dssl.logic.space import LabelSpace
 from logic.stopwatch import LOADED, best_of_three
 
-HEAD = "n = 3\nw = [2, -1, 3]\nx[0..4]\ncell[1..n, 0..3]: 0..3\nhas[{cat, dog}, 0..4]\npet: {cat, dog}\n"
+HEAD = "n = 3\nw = [2, -1, 3]\nx[0..4]\ncell[1..n, 0..3]: 0..3\nhas[{cat, dog}, 0..4]\npet: {cat, dog}\nk: 0..2\n"
 FLAT = HEAD.replace("n = 3\nw = [2, -1, 3]\n", "").replace("1..n", "1..3")
 Env = dict[str, Any]
 
@@ -50,7 +50,12 @@ def number(draw: Callable, names: list[str], low: int, high: int) -> Piece:
 @st.composite
 def atoms(draw: Callable, names: list[str]) -> Piece:
     i, j = number(draw, names, 1, 3), number(draw, names, 0, 3)
-    kind = draw(st.integers(0, 4))
+    kind = draw(st.integers(0, 5))
+    if kind == 5:  # an index that is a variable
+        return Piece(
+            f"cell[{i.text}, k] = {j.text}",
+            lambda env: "(" + " | ".join(f"k = {k} & cell[{i.flat(env)},{k}] = {j.flat(env)}" for k in range(3)) + ")",
+        )
     if kind == 0:
         return Piece(f"x[{i.text}]", lambda env: f"x[{i.flat(env)}]")
     if kind == 1:
@@ -64,7 +69,7 @@ def atoms(draw: Callable, names: list[str]) -> Piece:
     if kind == 3:
         return Piece(f"cell[1, 0] = {j.text}", lambda env: f"cell[1,0] = {j.flat(env)}")
     return Piece(
-        f"exactly(1, x[{i.text}], x[k] for k in {{0, 2}} where k != {j.text})",
+        f"exactly(1, x[{i.text}], x[m] for m in {{0, 2}} where m != {j.text})",
         lambda env: (
             "exactly(1, "
             + ", ".join([f"x[{i.flat(env)}]", *(f"x[{k}]" for k in (0, 2) if k != int(j.flat(env)))])
@@ -207,9 +212,10 @@ SEED = (
     HEAD
     + "for i in 1..n, j in 1..i where i != j:\n  x[i] & cell[i, j-1] = 2 -> has[cat, j]\n"
     + ("sum(w[i] * x[i] for i in 1..n) <= 3\nfor s in {cat, dog}: pet = s -> any(has[s, *])\nexactly_one(x[1..3])\n")
+    + "0 <= cell[1, k] mod 2 <= abs(cell[2, 0] - k) * k\nfor i in 1..2: x[k+i] -> has[pet, i]\n"
 )
 PIECES = (
-    "for in where [ ] [*] [i] [1..2] .. : , ( ) { } sum( any( i j x cell n w 1 0 - + * = <= -> & ! div mod \n".split(
+    "for in where [ ] [*] [i] [1..2] .. : , ( ) { } sum( any( i j x cell n w 1 0 - + * = <= -> & ! div mod abs( k pet < \n".split(
         " "
     )
     + ["\n  ", " "]

@@ -7,7 +7,7 @@ binding: ``for i = 10``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from math import prod
 from typing import NamedTuple, NoReturn
@@ -15,9 +15,10 @@ from typing import NamedTuple, NoReturn
 from dssl.errors import RuleError
 from dssl.logic.language.arrays import Arrays, element
 from dssl.logic.language.constants import Constants, Scalar
+from dssl.logic.language.expanding.chosen import Chosen
 from dssl.logic.language.expanding.conditions import Known, known
 from dssl.logic.language.expanding.structured import Structured
-from dssl.logic.language.expanding.sums import Sums
+from dssl.logic.language.expanding.sums import EXTREMES, Sums
 from dssl.logic.language.formula import (
     And,
     Assignments,
@@ -59,7 +60,7 @@ from dssl.logic.language.syntax import (
     words,
 )
 from dssl.logic.language.tokens import Token
-from dssl.logic.language.variables import Scope, shown
+from dssl.logic.language.variables import Scope, negated, shown
 
 MAX_INSTANCES = 200_000  # of all loops of a text together
 MAX_TRIED = 2_000_000  # bindings that they go through, those that 'where' leaves out among them
@@ -82,8 +83,11 @@ class Expander:
     def __init__(self, scope: Scope, arrays: Arrays, constants: Constants, predicates: Mapping[str, Predicate]) -> None:
         self.scope, self.arrays, self.constants, self.predicates = scope, arrays, constants, predicates
         self.fail, self.placed, self.static = constants.fail, constants.placed, constants.static
+        self.constants.variables, self.constants.arrays = scope.variables, arrays
         self.instances = self.tried = 0
+        self.longer = False  # whether what was read last is longer as a formula than as it was written
         self.sums, structured = Sums(self), Structured(self)
+        self.choices = Chosen(self).choices
         self._graph, self._pattern = structured.graph, structured.pattern
         self._formula: dict[type[Node], Callable[..., Formula]] = {
             Word: self.truth,
@@ -104,6 +108,7 @@ class Expander:
 
     def statement(self, statement: Statement) -> Iterator[Instance]:
         """The formulas of a statement, one for each binding."""
+        self.longer = False
         if not statement.loops.names:
             yield Instance(self.formula(statement.formula), ())
             return
@@ -188,6 +193,8 @@ class Expander:
         value = self.static(word)
         if value is not None:
             self.fail(word.token, f"'{shown(word.text)}' is {shown(value)}, neither true nor false", "Compare it.")
+        if self.constants.varies(word):
+            return Or.of(*(And.of(when, self.truth(one)) for when, one in self.choices(word)))
         name = self.variable(word)
         try:
             return self.scope.truth(name)
@@ -297,6 +304,9 @@ class Expander:
     # ---- comparisons ----
 
     def comparison(self, node: Comparison) -> Formula:
+        for side, make in ((node.left, self._with_left), (node.right, self._with_right)):
+            if isinstance(side, Word) and self.constants.varies(side):
+                return self._one_of((when, self.comparison(make(node, one))) for when, one in self.choices(side))
         left, right = self.static(node.left), self.static(node.right)
         if left is not None and right is not None and (words(node.left) or words(node.right)):
             return Truth(self._holds(node, left, right))
@@ -307,15 +317,34 @@ class Expander:
             elif isinstance(left, str) and isinstance(node.right, Word):
                 atom = self.equality_of_name(left, node.right)
             if atom is not None:
-                return atom if node.op == "=" else Not(atom)
+                return atom if node.op == "=" else negated(atom)
         for side, other, op in ((node.left, node.right, node.op), (node.right, node.left, _FLIPPED[node.op])):
-            if isinstance(side, Call) and side.token.text in ("max", "min"):
+            if isinstance(side, Call) and side.token.text in EXTREMES:
                 return self.sums.extreme(side, op, self.sums.terms(other))
         terms = self.sums.terms(node.left), self.sums.terms(node.right)
         unknown = left is None or right is None
         if unknown and all(name is None for _, name in terms[0] + terms[1]):  # a sum of nothing
             return Truth(compare_holds(node.op, sum(c for c, _ in terms[0]) - sum(c for c, _ in terms[1])))
         return self.placed(node.token, lambda: self.scope.compare(terms[0], node.op, terms[1]))
+
+    @staticmethod
+    def _with_left(node: Comparison, word: Word) -> Comparison:
+        return Comparison(node.token, node.op, word, node.right)
+
+    @staticmethod
+    def _with_right(node: Comparison, word: Word) -> Comparison:
+        return Comparison(node.token, node.op, node.left, word)
+
+    @staticmethod
+    def _one_of(cases: Iterable[tuple[Formula, Formula]]) -> Formula:
+        """What holds in the case that is so; cases exclude each other."""
+        parts = []
+        for when, then in cases:
+            if not isinstance(then, Truth):
+                parts.append(And.of(when, then))
+            elif then.value:
+                parts.append(when)
+        return Or.of(*parts) if parts else Truth(False)
 
     def _holds(self, node: Comparison, left: Scalar, right: Scalar) -> bool:
         if node.op in ("=", "!="):
@@ -350,6 +379,9 @@ class Expander:
         known = self.static(node.left)
         if known is not None:
             return Truth(known in self.constants.values(node.values))
+        if self.constants.varies(node.left):
+            cases = ((when, Membership(node.token, one, node.values)) for when, one in self.choices(node.left))
+            return self._one_of((when, self.membership(one)) for when, one in cases)
         name, items = self.variable(node.left), [node.values]
         if isinstance(node.values, Values):
             items = list(node.values.items)
