@@ -249,5 +249,10 @@ def _any(parts: Iterable[Formula]) -> Formula:
 
 def facts(space: LabelSpace, known: Mapping[str, Value]) -> list[Rule]:
     """Rules that state values."""
+    if not isinstance(known, Mapping):
+        raise RuleError(
+            f"known values of type {type(known).__name__}",
+            remedy='Give values by name: given({"legs": True}). Rules go to where().',
+        )
     scope = Scope(space.variables)
     return [Rule(scope.member(name, (value,))) for name, value in known.items()]
