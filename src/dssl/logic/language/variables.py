@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from dssl.errors import RuleError
 from dssl.logic.language.formula import MAX_DIGITS, And, Compare, Formula, In, Is, Not, Or, Term, Truth
-from dssl.logic.language.quoting import Value, quoted
+from dssl.logic.language.quoting import RESERVED, Value, quoted
 from dssl.logic.language.structures.patterns import Structure
 
 MAX_VALUES = 100_000
@@ -129,7 +129,8 @@ class Scope:
         if found is None:
             raise RuleError(
                 f"'{shown(name)}' is not declared",
-                remedy=nearest(name, self.variables)
+                remedy=(f"The operator is written {str(name).lower()}. " if str(name).lower() in RESERVED else "")
+                + nearest(name, self.variables)
                 + (f"Declared: {listed(self.variables)}. " if self.variables else "Nothing is declared yet. ")
                 + f"A line '{quoted(shown(name))}' declares it as binary.",
             )
