@@ -163,3 +163,36 @@ def test_without_any_lock_it_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(files, "msvcrt", None)
     with open(tmp_path / "a", "a+b", buffering=0) as file, pytest.raises(OSError, match="no locks"):
         files.hold(file)
+
+
+# ---- a process that ignores Ctrl-C ----
+
+IN_BACKGROUND = """
+import signal, sys, pytest
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as nohup and a script's & leave it
+code = pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", *sys.argv[1:]])
+sys.exit(code or signal.getsignal(signal.SIGINT) != signal.SIG_IGN)
+"""
+INTERRUPTED = (
+    "logic/reasoning/test_sat.py::test_ctrl_c_is_heard_again_and_again",
+    "circuits/evaluate/test_threads.py::test_a_long_call_hears_an_interruption_while_helpers_work",
+)
+
+
+def test_tests_of_ctrl_c_do_not_wait_for_ever_in_the_background() -> None:
+    here = Path(__file__).parent
+    words = [sys.executable, "-c", IN_BACKGROUND, *(str(here / test) for test in INTERRUPTED)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=here.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_whoever_waits_for_ctrl_c_makes_sure_that_it_is_heard() -> None:
+    """A test that sends it to its own process, and takes it from no handler of its own, hangs where it is ignored."""
+    here = Path(__file__).parent
+    sending = re.compile(r"interrupt_main\(\)|signal\.raise_signal, \[signal\.SIGINT\]")
+    found = {
+        p.relative_to(here).as_posix(): p.read_text() for p in here.rglob("test_*.py") if p.name != "test_systems.py"
+    }
+    senders = {name for name, text in found.items() if sending.search(text)}
+    assert senders == {test.partition("::")[0] for test in INTERRUPTED}
+    assert all('usefixtures("ctrl_c")' in found[name] for name in senders)

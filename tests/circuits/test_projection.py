@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oracle
 from dssl.circuits import projection
-from dssl.errors import BudgetError, RuleError
+from dssl.errors import BudgetError, DataError, RuleError
 from dssl.logic.space import LabelSpace
 from logic.strategies import Drawn, drawn_spaces
 
@@ -68,3 +68,11 @@ def test_a_count_that_grows_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(projection, "MOST_NODES", 20)
     with pytest.raises(BudgetError, match="more than 20 nodes"):
         space.count(over=[f"x[{i}]" for i in range(1, 9)])
+
+
+@pytest.mark.parametrize("block", [-1, 3, 2**70])
+def test_a_block_that_is_not_there(block: int) -> None:
+    circuit = LabelSpace("a, b, c\na -> b").compile()
+    with pytest.raises(DataError, match=rf"block {block} is not one of the circuit's\n.* from 0 to 2"):
+        circuit.count([0, block])
+    assert circuit.count([0, 2]) == 4

@@ -226,3 +226,31 @@ def test_an_edited_series_is_refused(edited: object) -> None:
     state = Targets.of(pd.Series(["cat", "dog"])).state()
     with pytest.raises(DataError, match="labels that came as"):
         Targets.from_state({**state, "series": edited})
+
+
+# ---- labels of another type than the classes ----
+
+LEARNED = {"whole": [0, 1], "names": ["a", "b"], "truths": [False, True], "floats": [0.0, 1.0], "digits": ["0", "1"]}
+
+
+@pytest.mark.parametrize("learned", LEARNED)
+@pytest.mark.parametrize("strange", [2**70, 1.5, "abcdef", "11", -7, 2])
+def test_a_label_that_no_cast_may_change_is_strange(learned: str, strange: object) -> None:
+    """As an object it would be cast to the type of the classes: 1.5 to 1, "abcdef" to "a", 2 to true."""
+    targets = Targets.of_classes(np.array(LEARNED[learned]))
+    y = np.array([LEARNED[learned][0], strange], object)
+    with pytest.raises(DataError, match=r"row 1: the class .* is not among those of the first fit"):
+        targets.encode(y)
+
+
+@pytest.mark.parametrize("learned", LEARNED)
+def test_equal_labels_of_another_type_are_known(learned: str) -> None:
+    targets = Targets.of_classes(np.array(LEARNED[learned]))
+    other = {"whole": [0.0, True, "1"], "truths": [0, 1.0, "True"], "floats": [0, True, 1]}
+    y = other.get(learned, [LEARNED[learned][i] for i in (0, 1, 1)])
+    assert targets.encode(np.array(y, object)).argmax(1).tolist() == [0, 1, 1]
+
+
+def test_a_class_beyond_64_bits_is_our_error() -> None:
+    with pytest.raises(DataError, match="the label 1180591620717411303424 is too large for a class\n"):
+        Targets.of_classes(np.array([1, 2**70], object))

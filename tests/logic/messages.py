@@ -90,20 +90,36 @@ CHARACTERS = [
 ]
 NOTATIONS = {
     "&&": "&", "||": "|", "=>": "->", "<=>": "<->", "==": "=", "<>": "!=", "→": "->", "⇒": "->", "↔": "<->", "⇔": "<->",
-    "∧": "&", "∨": "|", "⊕": "^", "≤": "<=", "≥": ">=", "≠": "!=",
+    "∧": "&", "∨": "|", "⊕": "^", "≤": "<=", "≥": ">=", "≠": "!=", ">>": "->", ">>>": "->", "<<": "->", "<<<": "->",
+    "<-": "->", "<--": "->", "-->": "->", "==>": "->", "->>": "->", "~>": "->", "<==": "->",
+    "<-->": "<->", "<==>": "<->", "===": "=", "!==": "!=", "~=": "!=", "=<": "<=", "^^": "^",
+    "/\\": "&", "\\/": "|", "⟶": "->", "⟹": "->", "⊃": "->",
+    "←": "->", "⇐": "->", "⟷": "<->", "⟺": "<->", "≡": "<->", "⋀": "&", "⋁": "|", "⊻": "^",
 }  # fmt: skip
+_COMPARING = ("=", "!=", "<=", ">=")
 CHARACTERS += [
     bad(
-        f"age «{mistake} size" if right in ("=", "!=", "<=", ">=") else f"legs «{mistake} fins",
+        f"age «{mistake} size" if right in _COMPARING else f"legs «{mistake} fins",
         f"'{mistake}' is not an operator of the rule language",
         f"Write {right}",
-        f"age {right} size" if right in ("=", "!=", "<=", ">=") else f"legs {right} fins",
+        f"age {right} size" if right in _COMPARING else f"legs {right} fins",
     )
     for mistake, right in NOTATIONS.items()
 ]
 CHARACTERS += [
     bad("«¬legs", "'¬' is not an operator of the rule language", "Write !", "!legs"),
     bad("tail «:= {a}", "':=' is not an operator of the rule language", "Write :", "tail : {a}"),
+    bad("legs «AND fins", "'AND' follows without an operator", "Write &", "legs and fins"),
+    bad("legs «Implies fins", "'Implies' follows without an operator", "Write ->", "legs implies fins"),
+    bad("age «is 3", "'is' follows without an operator", "Write =", "age = 3"),
+    bad("«NOT fins", "'NOT' is not declared", "The operator is written not. ", "not fins"),
+    bad("«and(legs, fins)", "'and' stands between formulas, not before them", "Write all(a, b), or", "all(legs, fins)"),
+    bad("«or(legs, fins)", "'or' stands between formulas, not before them", "Write any(a, b), or", "any(legs, fins)"),
+    bad("«xor(legs, fins)", "'xor' stands between formulas, not before them", "Write a ^ b", "legs ^ fins"),
+    bad("«implies(legs, fins)", "'implies' stands between formulas, not before them", "Write a -> b", "legs -> fins"),
+    bad("legs & «iff(legs, fins)", "'iff' stands between formulas", "Write a <-> b", "legs & (legs <-> fins)"),
+    bad("age «∈ {1, 2}", "'∈' is not an operator of the rule language", "Write in", "age in {1, 2}"),
+    bad("age >= 4 «// 2", "'//' is not an operator of the rule language", "Write div", "age >= 4 div 2"),
     bad("mass: 0«...9", "'...' is not an operator of the rule language", "Write ..", "mass: 0..9"),
 ]
 
@@ -705,6 +721,14 @@ CALLS = [
     ),
     BadCall(
         "symbols",
+        lambda _: legs & fins == age,
+        RuleError,
+        "the formula 'legs & fins' cannot stand in a comparison",
+        "Put comparisons in brackets: a & (b == c)",
+        lambda _: legs & (fins == age),
+    ),
+    BadCall(
+        "symbols",
         lambda _: legs >= True,
         RuleError,
         "True cannot stand in a comparison",
@@ -774,6 +798,22 @@ CALLS = [
         "two columns have the name 'a=x'",
         "Rename one of the variables",
         lambda _: LabelSpace('a: {x}\n"a=y"'),
+    ),
+    BadCall(
+        "space",
+        lambda _: LabelSpace("a, b").rename({"b": 5}),  # type: ignore[dict-item]
+        RuleError,
+        "the name 5 is of type int",
+        "Give a text",
+        lambda _: LabelSpace("a, b").rename({"b": "5"}),
+    ),
+    BadCall(
+        "space",
+        lambda _: LabelSpace("legs, age").given(symbols("age")[0] >= 1),  # type: ignore[arg-type]
+        RuleError,
+        "known values of type Compare",
+        "Rules go to where()",
+        lambda _: LabelSpace("legs, age").given({"age": True}),
     ),
     BadCall(
         "space",

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
+from dssl.errors import DataError
 from dssl.logic.language.variables import Variable
 from dssl.logic.space import LabelSpace
 from logic.messages import BadCall, calls_about, check_call
@@ -224,3 +225,16 @@ def test_variables_with_one_value_by_value_and_by_column(text: str) -> None:
     assert columns.tolist() == [[1] * space.width] == space.encode([list(label.values())]).tolist()
     np.testing.assert_array_equal(space.encode(columns), columns)
     np.testing.assert_array_equal(space.encode(np.full((2, space.width), np.nan)), np.full((2, space.width), np.nan))
+
+
+# ---- numbers of any size ----
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, 2**70, -(10**30)])
+@pytest.mark.parametrize("name", ["legs", "age", "species", "size"])
+def test_a_whole_number_of_any_size_is_refused_like_any_other(name: str, number: int) -> None:
+    space = LabelSpace("legs\nage: 0..9\nspecies: {cat, dog}\nsize: {2, large}")
+    with pytest.raises(DataError, match=rf"row 1: '{name}' cannot be {number}\n"):
+        space.encode([{}, {name: number}])
+    with pytest.raises(DataError, match=rf"row 1: '{name}' cannot be {number}\n"):
+        space.encode([[None] * 4, [number if v.name == name else None for v in space.variables]])

@@ -14,6 +14,7 @@ from dssl.logic import operations
 from dssl.logic.language.structures.patterns import Tuples
 from dssl.logic.space import LabelSpace
 from logic.messages import BadCall, calls_about, check_call
+from logic.stopwatch import within
 from logic.strategies import Drawn, drawn_spaces
 
 small = drawn_spaces(most=5, labels=80, rules=3, depth=3)
@@ -174,3 +175,23 @@ def test_what_no_valid_label_has_is_a_contradiction() -> None:
 @pytest.mark.parametrize("case", calls_about("operations"), ids=lambda case: case.reason[:40])
 def test_errors_of_calls(case: BadCall, tmp_path: Path) -> None:
     check_call(case, tmp_path)
+
+
+@pytest.mark.parametrize("name", [5, 2.5, ("a", "b")])
+def test_a_name_that_is_no_text_is_not_declared(name: object) -> None:
+    space = LabelSpace("a, b")
+    for ask in (space.forget, space.count):
+        with pytest.raises(RuleError, match="is not declared"):
+            ask([name])  # type: ignore[operator]
+
+
+@pytest.mark.compiled
+def test_forgetting_thousands_of_names_is_quick() -> None:
+    """Where every step goes through all names and rules, 500 of 1,000 take minutes."""
+    chain = LabelSpace("n[1..1000]\nfor i in 1..999: n[i] -> n[i+1]")
+    free = LabelSpace("n[1..4000]")
+    with within(10):
+        left = chain.forget([f"n[{i}]" for i in range(2, 1000, 2)])
+        assert len(free.forget([f"n[{i}]" for i in range(1, 2001)]).variables) == 2000
+    assert len(left.rules) == 500
+    assert left.count() == 502  # how many of 501 in a chain are false

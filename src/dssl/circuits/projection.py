@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dssl.circuits.nodes import AND, FALSE, LITERAL, OR, TRUE
-from dssl.errors import BudgetError
+from dssl.errors import BudgetError, DataError
 
 if TYPE_CHECKING:
     from dssl.circuits.circuit import Circuit
@@ -26,6 +26,10 @@ Literal = tuple[int, int]  # a block and its value
 def projected(circuit: Circuit, blocks: Iterable[int]) -> int:
     """The number of distinct labels of some blocks that can be completed to a label the circuit allows."""
     kept = sorted(set(blocks))
+    if kept and not 0 <= kept[0] <= kept[-1] < len(circuit.categorical):
+        strange = kept[0] if kept[0] < 0 else kept[-1]
+        last = len(circuit.categorical) - 1
+        raise DataError(f"block {strange} is not one of the circuit's\nThey are numbered from 0 to {last}.")
     sizes = [int(n) if many else 2 for n, many in zip(circuit.starts[1:] - circuit.starts[:-1], circuit.categorical)]
     forgotten = _Forgotten([sizes[block] for block in kept])
     root = forgotten.read(circuit, {block: i for i, block in enumerate(kept)})

@@ -21,7 +21,7 @@ from dssl.logic.labels import Columns, by_name
 from dssl.logic.language.formula import Formula
 from dssl.logic.language.parser import parse_rules
 from dssl.logic.language.symbols import Symbol
-from dssl.logic.language.variables import Variable, canonical, listed
+from dssl.logic.language.variables import Variable, canonical, listed, shown
 from dssl.logic.sources import variable_of
 from dssl.logic.space import LabelSpace
 
@@ -90,6 +90,11 @@ class Targets:
         except TypeError:
             kinds = sorted({type(label).__name__ for label in labels})
             raise DataError(f"the labels mix {' and '.join(kinds)}\nUse names or numbers, not both.") from None
+        except OverflowError:  # Python's whole numbers have any size
+            largest = max(labels, key=abs)
+            raise DataError(
+                f"the label {shown(largest)} is too large for a class\nUse smaller numbers, or names."
+            ) from None
         named = [v if isinstance(v, int | float) else str(v) for v in values.tolist()]
         return cls(space_of_labels(named, unlabelled=None), "classes", values, unlabelled)
 
@@ -112,12 +117,9 @@ class Targets:
         out = np.full((len(y), self.space.width), np.nan, dtype=np.float32)
         known = np.flatnonzero(~unknown(y, self.unlabelled))
         labels = y[known]
-        if labels.dtype.kind != self.classes.dtype.kind and len(labels):
-            labels = labels.astype(self.classes.dtype)
-        place = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
-        strange = self.classes[place] != labels
-        if strange.any():
-            at = int(np.argmax(strange))
+        place = _places(labels, self.classes)
+        if (place < 0).any():
+            at = int(np.argmin(place))
             raise DataError(
                 f"row {known[at]}: the class {labels[at : at + 1].tolist()[0]!r} is not among those of the first fit\n"
                 f"Known: {listed(self.classes.tolist())}. Fit a new model, or give all classes at the first call: "
@@ -248,6 +250,19 @@ def _array(y: Any) -> NDArray[Any]:
     except ValueError:
         raise DataError("the rows of the labels differ in length\nGive every row the same number of entries.") from None
     return np.asarray(y, dtype=object) if array.dtype.kind in "USO" else array
+
+
+def _places(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each label stands among the sorted classes, −1 where it does not.
+
+    Labels of another type are compared one by one: a cast would cut 1.5 to 1, and a name to the length of the classes'.
+    """
+    if labels.dtype.kind == classes.dtype.kind:
+        found = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+        return np.where(classes[found] == labels, found, -1)
+    values = classes.tolist()
+    place = {str(v): i for i, v in enumerate(values)} | {v: i for i, v in enumerate(values)}
+    return np.array([place.get(label, place.get(str(label), -1)) for label in labels.tolist()], np.int64)
 
 
 def _kind(y: Any) -> str | None:

@@ -189,7 +189,7 @@ def _position(variable: Variable, entry: Any) -> int | None:
             return variable.positions[entry]  # type: ignore[index]
         try:
             return int(_numeric_positions(variable, np.array([entry]))[0])
-        except DataError:
+        except (DataError, OverflowError):  # Python's whole numbers have any size
             return None
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from dssl.errors import ContradictionError, RuleError
@@ -108,15 +108,40 @@ def forget(space: LabelSpace, names: Iterable[str]) -> tuple[tuple[Variable, ...
                 f"the soft rule '{rule.text}' is about what is to be forgotten",
                 remedy="Leave it out: a weight of labels is no longer one of what is left of them.",
             )
-    rules = list(space.rules)
+    rules = _About(space.rules, left)
+    for name in [name for name in left if not rules.about[name]]:
+        del left[name]
     while left:
-        touched = {name: [rule for rule in rules if name in rule.formula.names()] for name in left}
-        name = min(touched, key=lambda name: len(touched[name]))
-        variable = left.pop(name)
+        name = min(left, key=lambda name: len(rules.about[name]))
+        variable, touched = left.pop(name), rules.taken(name)
         values = {v.name: v.values for v in (*kept, *left.values(), variable)}
-        rest = [rule for rule in rules if rule not in touched[name]]
-        rules = [*rest, *_without(space, variable, touched[name], values)]
-    return kept, tuple(rules)
+        for rule in _without(space, variable, touched, values):
+            rules.add(rule)
+    return kept, tuple(rules.rules.values())
+
+
+class _About:
+    """Rules in their order, and of some names the numbers of the rules about them."""
+
+    def __init__(self, rules: Iterable[Rule], names: Iterable[str]) -> None:
+        self.rules: dict[int, Rule] = {}
+        self.about: dict[str, set[int]] = {name: set() for name in names}
+        self.number = count()
+        for rule in rules:
+            self.add(rule)
+
+    def add(self, rule: Rule) -> None:
+        number = next(self.number)
+        self.rules[number] = rule
+        for name in self.about.keys() & rule.formula.names():
+            self.about[name].add(number)
+
+    def taken(self, name: str) -> list[Rule]:
+        """The rules about a name, which are removed."""
+        found = {number: self.rules.pop(number) for number in sorted(self.about[name])}
+        for about in {name for rule in found.values() for name in self.about.keys() & rule.formula.names()}:
+            self.about[about] -= found.keys()
+        return list(found.values())
 
 
 class _TooLarge(Exception):
@@ -249,5 +274,10 @@ def _any(parts: Iterable[Formula]) -> Formula:
 
 def facts(space: LabelSpace, known: Mapping[str, Value]) -> list[Rule]:
     """Rules that state values."""
+    if not isinstance(known, Mapping):
+        raise RuleError(
+            f"known values of type {type(known).__name__}",
+            remedy='Give values by name: given({"legs": True}). Rules go to where().',
+        )
     scope = Scope(space.variables)
     return [Rule(scope.member(name, (value,))) for name, value in known.items()]

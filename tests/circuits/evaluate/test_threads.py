@@ -131,6 +131,7 @@ def test_a_forked_child_starts_helpers_of_its_own(two_threads):
     assert queue.get() == pytest.approx(expected)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_long_call_hears_an_interruption_while_helpers_work():
     """The calling thread only waits, so Ctrl-C is heard at once, and helpers take no further tile."""
     begun, go_on, taken = threading.Event(), threading.Event(), []

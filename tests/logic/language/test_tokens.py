@@ -75,7 +75,13 @@ def test_what_is_no_token_is_refused_in_its_place(case: BadText) -> None:
 
 
 def test_every_other_notation_is_in_the_table() -> None:
-    assert set(_MISTAKES) == set(NOTATIONS) | {"¬", ":=", "..."}
+    assert set(_MISTAKES) == set(NOTATIONS) | {"¬", ":=", "...", "//", "∈"}
+    assert all("the premise first" in _MISTAKES[word] for word in ("<<", "<-", "<==", "←"))
+
+
+@pytest.mark.parametrize("text", ["age <-3", "age < -size", "age <-size", "age-1 <-1", "0 < --age"])
+def test_a_comparison_with_a_negative_number_is_no_arrow(text: str) -> None:
+    assert {"<", "-"} <= set(words(text)[0])
 
 
 def test_other_notations_inside_quotes_and_comments_are_names_and_comments() -> None:

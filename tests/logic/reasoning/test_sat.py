@@ -60,6 +60,7 @@ def test_within_few_conflicts_the_answer_may_be_open() -> None:
         assert solver.decide_within(100, [-2]) is False
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_is_heard_again_and_again() -> None:
     with Sat(bootstrap_with=pigeons(12).clauses) as solver:  # takes far longer than anyone waits
         for _ in range(2):

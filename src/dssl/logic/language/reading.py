@@ -41,6 +41,9 @@ def is_function(name: str) -> bool:
     return name in ALL
 
 
+_PREFIXED = {  # operators written like functions, and what they are in rule text
+    "and": "all(a, b), or a & b", "or": "any(a, b), or a | b", "xor": "a ^ b", "implies": "a -> b", "iff": "a <-> b",
+}  # fmt: skip
 _PROSE = {  # words that sentences begin with, and how rules are written in place of them
     "if": "premise -> conclusion, or if condition then one else other",
     "when": "premise -> conclusion",
@@ -187,6 +190,9 @@ class Reader(Terms):
             return Flag(token, token.text == "true")
         if token.kind in ("name", "string", "number") or token.text in ("-", "("):
             return self.atom()
+        word = self.source.word(token)
+        if word in _PREFIXED and self.next.text == "(":
+            self.fail(f"'{word}' stands between formulas, not before them", f"Write {_PREFIXED[word]}.")
         self.fail(
             f"expected a formula, found {self.found()}",
             "A formula is a name, a comparison, a cardinality such as at_most(1, a, b), or ( … ).",

@@ -31,7 +31,7 @@ from dssl.logic.language.formula import (
     as_formula,
     sum_text,
 )
-from dssl.logic.language.variables import canonical
+from dssl.logic.language.variables import canonical, shown
 
 
 class Symbol:
@@ -149,7 +149,11 @@ def _terms(value: Any) -> tuple[Term, ...]:
         return value.terms
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return ((int(value), None),)
-    raise RuleError(f"{value!r} cannot stand in a comparison", remedy="Use integers and variables.")
+    if isinstance(value, Formula):  # Python groups & | ^ >> before ==, rule text groups them after =
+        raise RuleError(
+            f"the formula '{value}' cannot stand in a comparison", remedy="Put comparisons in brackets: a & (b == c)."
+        )
+    raise RuleError(f"{shown(repr(value))} cannot stand in a comparison", remedy="Use integers and variables.")
 
 
 def symbols(names: str) -> tuple[Symbol, ...]:

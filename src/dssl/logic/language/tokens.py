@@ -16,10 +16,18 @@ from dssl.logic.language.formula import MAX_DEPTH, MAX_DIGITS
 from dssl.logic.language.quoting import RESERVED
 from dssl.logic.language.variables import shown
 
-_MISTAKES = {  # other notations, and what to write instead; longer ones first
-    "<=>": "<->", "...": "..", "&&": "&", "||": "|", "=>": "->", "==": "=", "<>": "!=", ":=": ":", "→": "->", "⇒": "->",
-    "↔": "<->", "⇔": "<->", "¬": "!", "∧": "&", "∨": "|", "⊕": "^", "≤": "<=", "≥": ">=", "≠": "!=",
+_FIRST = "->, with the premise first: a -> b"
+_MISTAKES = {  # other notations, and what to write instead
+    "&&": "&", "||": "|", "=>": "->, or >= to compare numbers", "<=>": "<->", "==": "=", "<>": "!=", ":=": ":",
+    "...": "..", ">>": "->", ">>>": "->", "<<": _FIRST, "<<<": _FIRST, "<-": _FIRST, "<--": _FIRST, "-->": "->",
+    "==>": "->", "->>": "->", "~>": "->", "<==": _FIRST, "<-->": "<->", "<==>": "<->", "===": "=", "!==": "!=",
+    "~=": "!=", "=<": "<=", "^^": "^", "//": "div", "/\\": "&", "\\/": "|", "→": "->", "⇒": "->", "⟶": "->", "⟹": "->",
+    "⊃": "->", "←": _FIRST, "⇐": _FIRST, "↔": "<->", "⇔": "<->", "⟷": "<->", "⟺": "<->", "≡": "<->", "¬": "!",
+    "∧": "&", "⋀": "&", "∨": "|", "⋁": "|", "⊕": "^", "⊻": "^", "≤": "<=", "≥": ">=", "≠": "!=", "∈": "in",
 }  # fmt: skip
+_MISTAKE = "|".join(  # longer ones first; `n <-3` compares with a negative number, `a <- b` does not
+    re.escape(word) + (r"(?=\s)" if word == "<-" else "") for word in sorted(_MISTAKES, key=len, reverse=True)
+)
 _TOKEN = re.compile(
     rf"""(?P<space>[ \t\r\f\v\u00a0]+|\\[ \t\r]*(?:\#[^\n]*)?(?:\n|\Z))
       | (?P<comment>\#[^\n]*)
@@ -27,7 +35,7 @@ _TOKEN = re.compile(
       | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<number>[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?(?!\w)|[0-9]+(?![.\w])|[0-9]+(?=\.\.)|[0-9]+[eE][+-]?[0-9]+(?!\w))
       | (?P<name>[^\W\d]\w*)
-      | (?P<mistake>{"|".join(map(re.escape, _MISTAKES))})
+      | (?P<mistake>{_MISTAKE})
       | (?P<op><->|->|::|\.\.|!=|<=|>=|[!~&|^=<>+\-*(){{}}\[\],:])
       | (?P<other>.)
     """,
@@ -35,6 +43,7 @@ _TOKEN = re.compile(
 )
 _KEPT = frozenset(["name", "string", "number", "op"])
 _WORDS = {"not": "!", "and": "&", "or": "|", "xor": "^", "implies": "->", "iff": "<->"}
+_MEANT = _WORDS | {"is": "=", "equals": "="}  # words that are operators, in small letters or elsewhere
 _OPENING = {"(": ")", "{": "}", "[": "]"}
 _CLOSING = {closing: opening for opening, closing in _OPENING.items()}
 _BRACKETS = frozenset([*_OPENING, *_CLOSING])
@@ -344,9 +353,9 @@ class Cursor:
     def _leftover(self) -> NoReturn:
         token = self.token
         if token.kind in ("name", "string", "number") or token.text in ("(", "{"):
-            self.fail(
-                f"{self.found()} follows without an operator", "Put & | -> <-> or ^ between, or start a new line."
-            )
+            meant = _MEANT.get(token.text.lower()) if token.kind == "name" else None
+            remedy = f"Write {meant}." if meant else "Put & | -> <-> or ^ between, or start a new line."
+            self.fail(f"{self.found()} follows without an operator", remedy)
         if token.text == "::":
             self.fail("'::' stands after a probability only", "Write a soft rule as 0.9 :: formula.")
         if token.text == ",":

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from dssl.errors import RuleError
 from dssl.logic.language.formula import MAX_DIGITS, And, Compare, Formula, In, Is, Not, Or, Term, Truth
-from dssl.logic.language.quoting import Value, quoted
+from dssl.logic.language.quoting import RESERVED, Value, quoted
 from dssl.logic.language.structures.patterns import Structure
 
 MAX_VALUES = 100_000
@@ -29,6 +29,8 @@ class Variable:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", canonical(self.name))
+        if not isinstance(self.name, str):
+            raise RuleError(f"the name {shown(self.name)} is of type {type(self.name).__name__}", remedy="Give a text.")
         if not self.name:
             raise RuleError("a name cannot be empty", remedy="Give every variable a name.")
         if not self.binary:
@@ -96,9 +98,9 @@ def canonical(name: T) -> T:
     return unicodedata.normalize("NFC", name)  # type: ignore[return-value]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """' Did you mean "x"?' with the closest known name, or nothing."""
-    if len(name) > _KEPT_WHOLE:
+    if not isinstance(name, str) or len(name) > _KEPT_WHOLE:
         return ""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"Did you mean '{found[0]}'? " if found else ""
@@ -132,7 +134,8 @@ class Scope:
         if found is None:
             raise RuleError(
                 f"'{shown(name)}' is not declared",
-                remedy=nearest(name, self.variables)
+                remedy=(f"The operator is written {str(name).lower()}. " if str(name).lower() in RESERVED else "")
+                + nearest(name, self.variables)
                 + (f"Declared: {listed(self.variables)}. " if self.variables else "Nothing is declared yet. ")
                 + f"A line '{quoted(shown(name))}' declares it as binary.",
             )
