@@ -111,21 +111,26 @@ class Targets:
             raise DataError(f"labels of shape {np.shape(y)} do not fit\nGive one class per row.")
         out = np.full((len(y), self.space.width), np.nan, dtype=np.float32)
         known = np.flatnonzero(~unknown(y, self.unlabelled))
-        labels = y[known]
-        if labels.dtype.kind != self.classes.dtype.kind and len(labels):
-            labels = labels.astype(self.classes.dtype)
-        place = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
-        strange = self.classes[place] != labels
-        if strange.any():
-            at = int(np.argmax(strange))
+        place = self._places(y[known])
+        if (place < 0).any():
+            at = int(np.argmin(place))
             raise DataError(
-                f"row {known[at]}: the class {labels[at : at + 1].tolist()[0]!r} is not among those of the first fit\n"
-                f"Known: {listed(self.classes.tolist())}. Fit a new model, or give all classes at the first call: "
-                "partial_fit(X, y, classes=…)."
+                f"row {known[at]}: the class {y[known][at : at + 1].tolist()[0]!r} is not among those of the first fit\n"
+                f"Known: {listed(self.classes.tolist())}. Correct it; to learn more classes, fit a new model, or give "
+                "all classes at the first call: partial_fit(X, y, classes=…)."
             )
         out[known] = 0
         out[known, place] = 1
         return out
+
+    def _places(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """The place of each label among the classes, −1 for others; nothing is cut to the length of a class's name."""
+        if labels.dtype.kind == self.classes.dtype.kind:
+            place = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
+            return np.where(self.classes[place] == labels, place, -1)
+        kind = str if self.classes.dtype.kind == "U" else _number
+        found = {kind(value): i for i, value in enumerate(self.classes.tolist())}
+        return np.array([found.get(kind(label), -1) for label in labels.tolist()], np.int64)
 
     # ---- columns → users' form ----
 
@@ -256,6 +261,14 @@ def _kind(y: Any) -> str | None:
         return "polars" if type(y).__module__.startswith("polars") else "pandas"
     records = isinstance(y, Sequence) and not isinstance(y, str) and len(y) and isinstance(y[0], Mapping)
     return "records" if records else None
+
+
+def _number(label: Any) -> float | None:
+    """A label as a number, None if it is none."""
+    try:
+        return float(label)
+    except (TypeError, ValueError):
+        return None
 
 
 def _blanked(y: NDArray[Any], unlabelled: Any) -> NDArray[Any]:
