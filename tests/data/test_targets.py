@@ -246,5 +246,6 @@ def test_a_frame_comes_back_in_the_library_of_the_rows() -> None:
     targets = Targets.of(pd.DataFrame({"legs": [1, 0], "fins": [0, 1]}))
     columns = np.array([[1, 0]], np.float32)
     found = targets.decode(columns, pl.DataFrame({"x": [1]}))
-    assert isinstance(found, pl.DataFrame) and found.rows() == [(1, 0)]
+    assert isinstance(found, pl.DataFrame)
+    assert found.rows() == [(1, 0)]
     assert isinstance(targets.decode(columns, np.zeros((1, 1))), pd.DataFrame)

@@ -114,8 +114,9 @@ class Targets:
         place = self._places(y[known])
         if (place < 0).any():
             at = int(np.argmin(place))
+            label = y[known][at : at + 1].tolist()[0]
             raise DataError(
-                f"row {known[at]}: the class {y[known][at : at + 1].tolist()[0]!r} is not among those of the first fit\n"
+                f"row {known[at]}: the class {label!r} is not among those of the first fit\n"
                 f"Known: {listed(self.classes.tolist())}. Correct it; to learn more classes, fit a new model, or give "
                 "all classes at the first call: partial_fit(X, y, classes=…)."
             )

@@ -19,7 +19,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dssl.data.cells import COMMA, POINT, Written, date_parts, dates, feature_cells, some_truth
-from dssl.data.columns import Column, find_columns, require, unfit
+from dssl.data.columns import Column, require, unfit
+from dssl.data.meaning import find_columns
 from dssl.data.tables import Table
 from dssl.errors import DataError
 from dssl.files import present, write_whole
