@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dssl.data import TableTransformer
 from dssl.data.columns import Column
 from dssl.data.meaning import find_columns
 from dssl.data.tables import Table
@@ -195,3 +196,101 @@ def test_dates_of_several_forms_are_left_out() -> None:
     column = found(["2020-01-02", "2020-01-03", "4.5.2020", None])
     assert column.why == "its dates have several forms, such as '2020-01-02' and '4.5.2020': write them in one"
     assert found(["2020-01", "2020-02", "2022-03"]).form == "year and month"
+
+
+DIFFERENT = [str(i * 1.5) for i in range(30)]
+
+
+@pytest.mark.parametrize("word", ["pending", "not measured"])
+def test_a_word_that_recurs_among_numbers_says_that_they_are_unknown(word: str) -> None:
+    """Few of them were an error, and with many the numbers were taken for categories."""
+    for times in (2, 20):
+        column = found([*DIFFERENT, *[word] * times])
+        assert (column.kind, column.gaps, column.missing) == ("numeric", (word,), times)
+        assert column.bounds == (0, 43.5)
+    days = [f"2020-01-{day:02}" for day in range(1, 31)]
+    assert found([*days, word, word]).gaps == (word,)
+    assert found([*DIFFERENT[:5], word, word]).kind == "categorical"  # too few numbers
+    assert found([*DIFFERENT * 2, *"ABCD" * 10]).kind == "categorical"  # too many words
+    with pytest.raises(DataError, match=f"but here '{word}'"):
+        found([*DIFFERENT, word])
+
+
+def test_what_stands_for_unknown_is_filled_and_flagged() -> None:
+    fitted = TableTransformer().fit({"c": [*DIFFERENT, "late", "late"]})
+    mean = np.float32(np.mean([float(v) for v in DIFFERENT]))
+    assert fitted.transform({"c": ["3", "Late", ""]}).tolist() == [[3, 0], [mean, 1], [mean, 1]]
+    nines = TableTransformer().fit({"c": [float(i % 20) for i in range(40)] + [-999.0] * 3})
+    expected = [[3, 0], [9.5, 1], [9.5, 1]]
+    assert nines.transform({"c": [3.0, -999.0, None]}).tolist() == expected
+    assert nines.transform({"c": ["3", "-999", ""]}).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("numbers", "gaps"),
+    [
+        ([*range(40), -999, -999], ("-999",)),
+        ([1, 2, 3, 4, 5, 5, 99, 99], ("99",)),
+        ([*range(40), *range(40), -999, 999, -999, 999], ("999", "-999")),
+        ([*range(40), -999], ()),  # once may be a mistake, or true
+        ([*range(60, 110), 99, 99], ()),  # among the others
+        ([0, 0, 99, 99], ()),
+        ([5, 6, 7, 8, 8, 1000, 1000], ()),
+    ],
+)
+def test_repeated_nines_far_from_all_other_numbers_say_unknown(numbers: list[int], gaps: tuple[str, ...]) -> None:
+    column = found(numbers)
+    assert set(column.gaps) == set(gaps)
+    assert column.flagged == bool(gaps)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "inputs"),
+    [
+        (["1.5k", "900", "2k"], "numeric", ["c"]),
+        (["<5", "5", "7", "9"], "numeric", ["c"]),
+        (["<=50K", ">50K", ">50K"], "categorical", ["c=<=50K", "c=>50K"]),
+        (["3 rooms", "1 room", "2 rooms"], "numeric", ["c"]),
+        (["Jan-19", "Feb-20", "Feb-20"], "date", ["c: age in days"]),
+        ([20200101 + i for i in range(12)], "date", ["c: age in days"]),
+        ([20200101, 20200102, 20200101], "numeric", ["c"]),
+        ([20200101 + i for i in range(40)], "left out", []),
+        (["wifi, pool", "pool", "wifi", "pool, wifi", "a, wifi", "a, pool"], "several", ["c: a", "c: pool", "c: wifi"]),
+        (["['a', 'b']", "['b', 'c']", "[]", "['a', 'c']", "['a', 'b', 'c']"], "several", ["c: a", "c: b", "c: c"]),
+        (["Smith, Anna", "Jones, Bert", "Brown, Cleo"], "left out", []),
+        (pl.Series(["1", "2", "1"], dtype=pl.Categorical), "categorical", ["c=1", "c=2"]),
+        (["950", "1.250", "12.300"], "numeric", ["c"]),
+        (["+49 30 1234", "+49 30 1235", "+49 40 1236"], "left out", []),
+    ],
+)  # fmt: skip
+def test_kinds_of_careless_columns(values: Any, kind: str, inputs: list[str]) -> None:
+    column = found(values)
+    assert (column.kind, list(column.inputs)[:3]) == (kind, inputs)
+
+
+def test_points_before_three_digits_and_a_nought_are_thousands() -> None:
+    """A program that writes 1.250 for a decimal number writes 950.000 for another."""
+    assert found(["950", "1.250", "12.300"]).bounds == (950, 12300)
+    assert found(["950", "1.255", "12.3"]).bounds == (1.255, 950)
+    assert found(["1950", "1.250"]).bounds == (1.25, 1950)
+
+
+def test_short_texts_are_read_if_their_words_recur() -> None:
+    """Names of two words, such as those of people, mostly do not."""
+    random = np.random.default_rng(0)
+    things = [f"{a} {b}" for a, b in zip(random.choice("red old new big".split(), 300),
+                                         random.permutation([*"abcdefghijklmnopqrstuvwxyz"] * 12))]  # fmt: skip
+    titles = [f"{thing}{thing[-1]} {i % 7}st" for i, thing in enumerate(things)]
+    assert found(titles).kind == "text"
+    people = [f"{a} {''.join(b)}" for a, b in zip(random.choice("Anna Bert Cleo".split(), 300),
+                                                 random.choice([*"abcdefghij"], (300, 5)))]  # fmt: skip
+    assert found(people).kind == "left out"
+
+
+def test_whole_numbers_that_are_called_codes_are_categories() -> None:
+    codes = pl.DataFrame({name: [i % 4 for i in range(60)] for name in ("store_id", "zip", "rooms", "paid")})
+    kinds = [column.kind for column in find_columns(Table(Path("X"), "frame", codes), codes.columns)]
+    assert kinds == ["categorical", "categorical", "numeric", "numeric"]
+    fitted = TableTransformer().fit(codes)
+    floats = codes.with_columns(pl.col("store_id").cast(pl.Float64))
+    np.testing.assert_array_equal(fitted.transform(floats), fitted.transform(codes))

@@ -11,6 +11,7 @@ from typing import Any
 from dssl.data.cells import (
     CLOCK,
     COMMA,
+    COMPACT,
     DATE_FORMS,
     PARTS,
     POINT,
@@ -25,7 +26,7 @@ OTHERS = "(other)"  # the input of rare and new categories
 _WRITTEN_AS = {
     "day first, dots": "%d.%m.%Y", "day first": "%d/%m/%Y", "month first": "%m/%d/%Y", "month's name": "%d %b %Y",
     "month's name first": "%b %d, %Y", "year and month": "%Y-%m", "month and year": "%m/%Y",
-    CLOCK: "%H:%M",
+    "month's name and year": "%b %Y", COMPACT: "%Y%m%d", CLOCK: "%H:%M",
 }  # fmt: skip
 
 
@@ -33,14 +34,15 @@ _WRITTEN_AS = {
 class Column:
     """A column and what becomes of it.
 
-    `kind`: "numeric", "boolean", "categorical", "date", "text", "embedded", or "left out" with `why`. `fill` replaces
-    missing entries: the mean, the most frequent value, or a date. With `flagged`, a further input says where entries
-    were missing. For numbers and dates, `form` is how they are written, and `bounds` are the least and the largest; for
-    numbers, `unit` follows or precedes them, and those with a `tail` (c, u) become arsinh((x − c) / u). `values`:
-    categories, or parts of a date; `rare`: categories without an input of their own; they share one if `others`. For
-    texts, `vocabulary` has the words that count, and `weight` how much they count beside other columns. If inputs are
-    scaled, `scales` has the mean and spread of each. Inputs of an `embedding`, `width` of them, come from an object of
-    that name.
+    `kind`: "numeric", "boolean", "categorical", "several", "date", "text", "embedded", or "left out" with `why`. `fill`
+    replaces missing entries: the mean, the most frequent value, or a date. With `flagged`, a further input says where
+    entries were missing; `gaps` are what else stands for "not known" in this column. For numbers and dates, `form` is
+    how they are written, and `bounds` are the least and the largest; for numbers, `unit` follows or precedes them, and
+    those with a `tail` (c, u) become arsinh((x − c) / u). `values`: categories, parts of a date, or names of which a
+    cell may hold several, with `form` between them; `rare`: categories without an input of their own; they share one if
+    `others`. For texts, `vocabulary` has the words that count, and `weight` how much they count beside other columns.
+    If inputs are scaled, `scales` has the mean and spread of each. Inputs of an `embedding`, `width` of them, come from
+    an object of that name.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Column:
     bounds: tuple[float, float] | None = None
     tail: tuple[float, float] | None = None
     rare: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
     others: bool = False
     vocabulary: Vocabulary | None = None
     weight: float = 1.0
@@ -71,6 +74,7 @@ class Column:
         words = self.vocabulary.names if self.vocabulary is not None else ()
         many = {
             "date": self.values,
+            "several": self.values,
             "text": words,
             "embedded": tuple(map(str, range(self.width))) if self.kind == "embedded" else (),
             "left out": (),
@@ -123,7 +127,7 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_MOST, _WIDEST = 1 << 53, 1 << 20  # rows that can be counted, numbers of an embedding
+_MOST, _WIDEST, _LONGEST = 1 << 53, 1 << 20, 15  # rows that can be counted, numbers of an embedding, letters of a unit
 
 
 def unfit(columns: Sequence[Column]) -> str:
@@ -135,25 +139,30 @@ def unfit(columns: Sequence[Column]) -> str:
 def _fits(c: Column) -> bool:
     if not (isinstance(c.name, str) and isinstance(c.flagged, bool) and isinstance(c.others, bool)):
         return False
-    if not all(isinstance(each, tuple) for each in (c.values, c.rare, c.scales)):
+    if not all(isinstance(each, tuple) for each in (c.values, c.rare, c.gaps, c.scales)):
         return False
     if not all(isinstance(word, str) for word in (c.kind, c.form, c.unit, c.shown)):
         return False
     if not all(type(count) is int and 0 <= count <= _MOST for count in (c.width, c.missing)):
         return False
-    texts = all(isinstance(text, str) for text in (*c.values, *c.rare))
+    texts = all(isinstance(text, str) for text in (*c.values, *c.rare, *c.gaps))
     own: dict[str, Callable[[], bool]] = {
-        "numeric": lambda: _filled_by_number(c) and c.form in ("", POINT, COMMA) and c.unit in ("", *UNITS),
+        "numeric": lambda: _filled_by_number(c) and c.form in ("", POINT, COMMA) and _is_unit(c.unit),
         "boolean": lambda: _filled_by_number(c),
         "categorical": lambda: c.fill is None or isinstance(c.fill, str),
         "date": lambda: (
             c.form in ("", *DATE_FORMS) and c.bounds is not None and set(c.values) <= set(PARTS) and _dated(c)
         ),
+        "several": lambda: bool(c.form) and bool(c.values) and c.fill == "",
         "text": lambda: isinstance(c.vocabulary, Vocabulary) and c.vocabulary.sound(),
         "embedded": lambda: 0 < c.width <= _WIDEST and isinstance(c.embedding, str),
         "left out": lambda: True,
     }
     return texts and c.kind in own and own[c.kind]() and _numbers_fit(c)
+
+
+def _is_unit(unit: str) -> bool:
+    return unit in ("", *UNITS) or (unit.isalpha() and 2 <= len(unit) <= _LONGEST)
 
 
 def _filled_by_number(c: Column) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dssl.data.cells import (
     CLOCK,
     COMMA,
+    COMPACT,
     DATE_FORMS,
     POINT,
     Written,
@@ -23,12 +24,14 @@ from dssl.data.cells import (
     date_forms,
     dates,
     feature_cells,
+    mostly_beyond,
+    own_unit,
     parts_covered,
     truth,
 )
 from dssl.data.columns import Column
 from dssl.data.tables import Table
-from dssl.data.texts import Vocabulary, is_text
+from dssl.data.texts import Vocabulary, between_names, is_text, names_in
 from dssl.errors import DataError
 from dssl.logic.language.variables import listed, shown
 
@@ -40,8 +43,16 @@ _MANY = 50  # whole numbers, all different, from which they may be identifiers
 _SKEWED, _PEAKED = 4.0, 30.0  # skewness and kurtosis of a long tail: an exponential distribution has 2 and 9
 _LARGEST = 1e70  # numbers whose powers are numbers too
 _VALUES = 10  # different numbers of a column, at least, that can have a long tail
+_DIFFERENT = 10  # different numbers, or dates, from which a column holds nothing else by accident
+_FEW_WORDS, _MOST_WORDS = 3, 0.6  # words that may stand for "not known" beside numbers, and the share of their rows
+_NINES = frozenset(sign * number for number in (99.0, 999.0, 9999.0, 99999.0, 999999.0) for sign in (1, -1))
+_FAR = 2.0  # spans of all other numbers between them and a number that stands for "not known"
 _SURPRISING = 3.0  # expected pairs of equal numbers from which having none is no accident
-_KEY = re.compile(r"(?i)(^|[\W_])(id|ids|key|uuid|guid|index|idx|nr|no|number|rowid|row)$|Id$|ID$")
+_NAMING = re.compile(r"(?i:(^|[\W_])(id|code|zip|zip_?code|postcode|plz)$)|(Id|ID|Code)$")
+_KEY = re.compile(
+    r"(?i:(^|[\W_])(id|ids|key|uuid|guid|index|idx|nr|no|number|rowid|row|phone|isbn|iban|ean|ssn)$|nummer$|^id[\W_])"
+    r"|(Id|ID|Nr|No|Number|Key)$"
+)
 
 
 def find_columns(
@@ -81,6 +92,8 @@ class _Finder:
             return _texts_of_words(known.cast(pl.String), out)
         if categorical:
             return _categories(known.cast(pl.String), out, asked=True)
+        if series.dtype in (pl.Categorical, pl.Enum):  # someone has said so
+            return _categories(known.cast(pl.String), out)
         answers = truth(series)
         if answers is not None:
             share = float(answers.drop_nulls().to_numpy().mean())
@@ -91,7 +104,8 @@ class _Finder:
         if series.dtype in (pl.Duration, pl.Time):
             series = series.cast(pl.Duration("us")).dt.total_microseconds() / 1e6  # in seconds
         if series.dtype.is_numeric():
-            return _numeric(self._finite(out["name"], series.cast(pl.Float64)), out)
+            numbers = self._finite(out["name"], series.cast(pl.Float64))
+            return _compact(numbers, out) or _codes(numbers, out) or _numeric(numbers, out)
         if series.dtype.is_temporal():
             return _date(dates(series, ""), "", out)
         texts = series.cast(pl.String)
@@ -99,7 +113,12 @@ class _Finder:
             return None
         plain = texts.cast(pl.Float64, strict=False)
         if plain.null_count() == texts.null_count() and not self._grouped(texts):
-            return _numeric(self._finite(out["name"], plain), out)
+            numbers = self._finite(out["name"], plain)
+            return _compact(numbers, out) or _codes(numbers, out) or _numeric(numbers, out)
+        gaps = _words_among_others(texts)
+        found = self._numbers_or_dates(*_without(texts, gaps, out)) if gaps else None
+        if found is not None and found.kind in ("numeric", "date"):
+            return replace(found, gaps=(*found.gaps, *gaps), shown=f"{found.shown}, {listed(gaps)} for unknown")
         return self._dates(texts, out) or self._written(texts, plain, out)
 
     # ---- dates ----
@@ -144,13 +163,21 @@ class _Finder:
         known = texts.drop_nulls()
         grouped = known.str.contains(r"^-?[1-9][0-9]{0,2}(\.[0-9]{3})+$")
         whole = known.str.contains(r"^-?[0-9]+$")
-        return bool(grouped.any()) and bool((grouped | whole).all()) and self.decimal == COMMA
+        if not (bool(grouped.any()) and bool((grouped | whole).all())):
+            return False
+        # a program that writes 1.250 for a decimal number does not write 950 for another
+        small = known.filter(whole & ~grouped)
+        padded = bool(known.filter(grouped).str.ends_with("0").any()) and small.len() > 0
+        return self.decimal == COMMA or (padded and bool((small.str.len_chars() <= 3).all()))
 
     def _written(self, texts: pl.Series, plain: pl.Series, out: dict[str, Any]) -> Column | None:
         """A column of numbers with marks and units, or None; a few other texts among many numbers are an error."""
-        name, written = out["name"], Written.of(texts)
+        if mostly_beyond(texts.drop_nulls()):
+            return None
+        name, own = out["name"], own_unit(texts.drop_nulls())
+        written = Written.of(texts, own)
         point, comma = written.forms()
-        form = (self.decimal if comma else POINT) if point else COMMA
+        form = (self.decimal if comma else POINT) if point and not self._grouped(texts) else COMMA
         numbers = written.read(form)
         if numbers.null_count() > plain.null_count():
             numbers, form = plain, POINT
@@ -199,6 +226,22 @@ class _Finder:
         return numbers
 
 
+def _words_among_others(texts: pl.Series) -> tuple[str, ...]:
+    """A few words that recur among many different cells with digits: they say why there is no number, or no date."""
+    counts = texts.drop_nulls().rename("text").value_counts(sort=True)
+    words = counts.filter(~counts["text"].str.contains("[0-9]"))
+    rest = counts.height - words.height
+    if not 1 <= words.height <= _FEW_WORDS or rest < _DIFFERENT or int(words["count"].min()) < 2:  # type: ignore[arg-type]
+        return ()
+    return tuple(words["text"].sort()) if words["count"].sum() <= _MOST_WORDS * texts.len() else ()
+
+
+def _without(cells: pl.Series, gaps: Sequence[str], out: dict[str, Any]) -> tuple[pl.Series, dict[str, Any]]:
+    """Cells that are empty where they hold one of `gaps`, and what is known of their column then."""
+    left = cells.set(cells.is_in(list(gaps)), None)
+    return left, {**out, "missing": left.null_count(), "flagged": True}
+
+
 def _told(written: Written) -> str:
     """The decimal mark, if a column's numbers leave no doubt about it."""
     known = written.body.len() - written.body.null_count()
@@ -216,6 +259,11 @@ def _numeric(numbers: pl.Series, out: dict[str, Any]) -> Column:
     known = numbers.drop_nulls()
     if not known.len():
         return _left_out(out, "empty", "no cell has a value")
+    if (stand_in := _stand_in(known)) is not None:
+        left = numbers.set(numbers == stand_in, None)
+        found = _numeric(left, {**out, "missing": left.null_count(), "flagged": True})
+        said = f"{found.shown}, {stand_in:g} for unknown"
+        return replace(found, gaps=(*found.gaps, f"{stand_in:g}"), shown=said)
     least, most = float(known.min()), float(known.max())  # type: ignore[arg-type]
     if not out["missing"] and (why := _identifier(out["name"], known, least, most)):
         return _left_out(out, f"{known[0]:g}, {known[1]:g}, …", why)
@@ -223,6 +271,29 @@ def _numeric(numbers: pl.Series, out: dict[str, Any]) -> Column:
     middle = float(known.mean() if tail is None else known.median())  # type: ignore[arg-type]
     holds = f"{least:.4g} … {most:.4g}" + (", long tail" if tail else "")
     return Column(kind="numeric", fill=middle, shown=holds, bounds=(least, most), tail=tail, **out)
+
+
+def _stand_in(known: pl.Series) -> float | None:
+    """A number that says "not known", if there is one: made of nines, repeated, and far from all others."""
+    for end in (known.min(), known.max()):
+        number, count = float(end), int((known == end).sum())  # type: ignore[arg-type]
+        if number not in _NINES or count < 2:
+            continue
+        rest = known.filter(~known.is_in([*_NINES]))
+        least, most = (float(v) for v in (rest.min(), rest.max())) if rest.n_unique() >= 3 else (0.0, math.inf)  # type: ignore[arg-type]
+        if max(least - number, number - most) > _FAR * max(1.0, most - least):
+            return number
+    return None
+
+
+def _compact(numbers: pl.Series, out: dict[str, Any]) -> Column | None:
+    """Dates written as numbers, such as 20201231, if all are."""
+    known = numbers.drop_nulls()
+    if not known.is_between(19000101, 20991231).all() or known.n_unique() < _DIFFERENT:
+        return None
+    moments = dates(numbers, COMPACT)
+    whole = bool((known == known.round()).all()) and moments.null_count() == numbers.null_count()
+    return _date(moments, COMPACT, out) if whole else None
 
 
 def _tail(x: NDArray[np.float64]) -> tuple[float, float] | None:
@@ -260,6 +331,15 @@ def _identifier(name: str, known: pl.Series, least: float, most: float) -> str:
     return ""
 
 
+def _codes(numbers: pl.Series, out: dict[str, Any]) -> Column | None:
+    """Whole numbers that recur and are called codes: their sizes say nothing."""
+    known = numbers.drop_nulls()
+    if not _NAMING.search(out["name"]) or (known != known.round()).any() or known.n_unique() > known.len() / 2:
+        return None
+    found = _categories(known.cast(pl.Int64).cast(pl.String), out)
+    return found if found.kind == "categorical" and len(found.values) > 1 else None
+
+
 def _date(moments: pl.Series, form: str, out: dict[str, Any]) -> Column:
     known = moments.drop_nulls()
     if known.n_unique() == 1 and not out["missing"]:
@@ -281,12 +361,24 @@ def _days(moment: Any) -> float:
 
 
 def _texts(known: pl.Series, out: dict[str, Any]) -> Column:
+    if between := between_names(known):
+        return _several(known, between, out)
     if is_text(known):
         return _texts_of_words(known, out)
     count = known.n_unique()
     if count == known.len():
         return _left_out(out, f"{count} different texts", "every row has a different text, like a name")
     return _categories(known, out)
+
+
+def _several(known: pl.Series, between: str, out: dict[str, Any]) -> Column:
+    """Cells of several names: each frequent name has an input."""
+    counts = names_in(known, between).list.unique().list.explode().drop_nulls().rename("name").value_counts()
+    least = 1 if known.len() < _TABLE else max(2, math.ceil(_RARE * known.len()))
+    values = tuple(counts.filter(pl.col("count") >= least)["name"].sort())
+    rare = tuple(counts.filter(pl.col("count") < least)["name"].sort())
+    holds = f"several of {listed(values, 4)}"
+    return Column(kind="several", values=values, rare=rare, fill="", form=between, shown=holds, **out)
 
 
 def _texts_of_words(known: pl.Series, out: dict[str, Any]) -> Column:
@@ -306,7 +398,8 @@ def _categories(known: pl.Series, out: dict[str, Any], asked: bool = False) -> C
     kept = counts.filter(pl.col("count") >= least)
     rare = counts.filter(pl.col("count") < least)
     if not asked and kept["count"].sum() < _COMMON * known.len():
-        why = f"{counts.height} different texts are too many for categories: give --categorical to use them anyway"
+        said = f"{counts.height} different texts are too many for categories"
+        why = f"{said}: give --categorical or --text to use them anyway"
         return _left_out(out, f"{counts.height} different texts", why)
     values = tuple(sorted(kept[known.name].to_list()))
     others = bool(rare.height) and rare["count"].sum() >= max(least, _RARE * n)
