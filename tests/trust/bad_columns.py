@@ -503,7 +503,7 @@ FILES = [
     ),
     edited(
         "a strange unit",
-        lambda s: column(s, 0).update(unit="stones"),
+        lambda s: column(s, 0).update(unit="8 stones"),
         "is damaged: the column 'size' has entries that do not fit … Fetch an intact copy, or fit again.",
     ),
     edited(
