@@ -467,10 +467,17 @@ _ARFF = [
 ]
 
 
+def _careless(i: int) -> str:
+    """A row of several names, a unit of its own, a word for unknown, a compact date and a month."""
+    names, paid = ("a, b", "b", "a, c", "c, a, b")[i % 4], ("late", f"{i}.5")[i % 3 > 0]
+    return f"{names};{i % 5} rooms;{paid};{20200101 + i};Jan-{i + 10}"
+
+
 _COLUMNS = [
     "name;price;since;open;note\na;1.200,50 €;01.02.2019;ja;the old red door\nb;80 €;15.07.2021;nein;a new red door\n"
     "c;n/a;03.03.2020;ja;the blue door is old\n".encode(),
     b"id,kg,day,kind\n7,1 kg,2020-01-02,sea\n9,2.5 kg,2021-11-30 23:59,wood\n8,-,1999-12-31,sea\n",
+    "\n".join(["has;rooms;paid;since;when", *(_careless(i) for i in range(20))]).encode(),
 ]
 _LABELS = [
     b"x,kind\n1,cat\n2,dog\n3,!cat\n4,cat|dog\n5,\n6,fish\n",

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from dssl.app import preparation
 from dssl.app.options import Options
 from dssl.app.preparation import Preparation, prepare
 from dssl.app.terminal import Terminal
+from dssl.data.stored import larger
 from dssl.data.tables import read
 from dssl.errors import DataError
 from dssl.priors.relaxations import DeterministicPrior
@@ -301,8 +301,8 @@ def parquet(folder: Path, rows: int = 3000) -> Path:
 def test_large_parquet_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = parquet(tmp_path)
     whole = prepare(data, Options(label=["Kind"]))
-    monkeypatch.setattr(preparation, "_MOST_CELLS", 1000)
-    monkeypatch.setattr(preparation, "_SAMPLE", 200)
+    monkeypatch.setattr(larger, "_MOST_CELLS", 1000)
+    monkeypatch.setattr(larger, "_SAMPLE", 200)
     ready = prepare(data, Options(label=["Kind"], test_share=0.25))
     assert whole.stream is None
     assert ready.stream is not None
@@ -326,7 +326,7 @@ def test_large_parquet_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_large_parquet_is_refused_as_small_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], said: str
 ) -> None:
-    monkeypatch.setattr(preparation, "_MOST_CELLS", 1000)
+    monkeypatch.setattr(larger, "_MOST_CELLS", 1000)
     with pytest.raises(DataError, match=said):
         prepare(parquet(tmp_path), Options(**options))
 
@@ -335,8 +335,8 @@ def test_a_bad_cell_of_a_part_is_named_with_its_row(tmp_path: Path, monkeypatch:
     data = parquet(tmp_path)
     last = pl.read_parquet(data / "2.parquet").with_columns(pl.col("price").str.replace("0,50 €", "free"))
     last.write_parquet(data / "2.parquet")
-    monkeypatch.setattr(preparation, "_MOST_CELLS", 1000)
-    monkeypatch.setattr(preparation, "_SAMPLE", 5)
-    monkeypatch.setattr("dssl.app.preparation.sample_parquet", lambda *_: read(data / "0.parquet").slice(0, 400))
+    monkeypatch.setattr(larger, "_MOST_CELLS", 1000)
+    monkeypatch.setattr(larger, "_SAMPLE", 5)
+    monkeypatch.setattr("dssl.data.stored.larger.sample_parquet", lambda *_: read(data / "0.parquet").slice(0, 400))
     with pytest.raises(DataError, match="held numbers in € in training"):
         list(prepare(data, Options(label=["kind"])).stream.parts())  # type: ignore[union-attr]

@@ -131,6 +131,26 @@ def test_known_labels_of_a_file_narrow_the_others(trained: Trained, model: DSSLC
     assert drawn["kind"][:4].to_list() == ["trout"] * 4
 
 
+@pytest.mark.parametrize(("asked", "held"), [("Kind ", "kind"), ("KIND", " Kind"), ("species", "kind")])
+def test_evidence_columns_are_found_as_label_columns_are(trained: Trained, asked: str, held: str) -> None:
+    given = table(2)
+    more = replace(given, frame=given.frame.with_columns(pl.Series(held, ["trout", None])))
+    told = trained.evidence(more, [asked])
+    np.testing.assert_array_equal(told, SPACE.encode([{"species": "trout"}, {"species": None}]))
+
+
+def test_labels_of_a_file_are_measured_under_careless_names(trained: Trained, tmp_path: Path) -> None:
+    """They were passed over, and the other labels alone were measured."""
+    random = np.random.default_rng(3)
+    frame = pl.DataFrame({"a": random.normal(size=4), "b": random.normal(size=4), "fins": [1, 0, 1, 0]})
+    for name in ("kind", "Kind "):
+        kinds = pl.Series(name, ["trout", "dog", None, "cat"])
+        frame.with_columns(kinds).write_csv(tmp_path / f"{name.strip()}.csv")
+    first, second = (trained.measure(tmp_path / f"{name}.csv").known for name in ("kind", "Kind"))
+    np.testing.assert_array_equal(first, second)
+    assert not np.isnan(first[0, :3]).any()
+
+
 def test_evidence_of_a_file_is_refused_by_its_line(trained: Trained) -> None:
     given = table(2)
     wrong = replace(given, frame=given.frame.with_columns(kind=pl.Series([None, "cat"]), fins=pl.Series([1, 1])))

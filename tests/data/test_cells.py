@@ -19,6 +19,8 @@ from dssl.data.cells import (
     date_forms,
     dates,
     feature_cells,
+    mostly_beyond,
+    own_unit,
     truth,
 )
 
@@ -127,6 +129,8 @@ WAYS = {
     "month's name first": ("%B %d, %Y", "%b %d %Y %H:%M:%S"),
     "year and month": ("%Y-%m", "%Y/%m"),
     "month and year": ("%m/%Y", "%m-%Y"),
+    "month's name and year": ("%b-%Y", "%B %Y"),
+    "digits": ("%Y%m%d",),
     "time of day": ("%H:%M:%S", "%I:%M:%S %p"),
 }
 
@@ -137,6 +141,7 @@ def test_dates_are_read_as_python_writes_them(moment: datetime) -> None:
     assert set(WAYS) == set(DATE_FORMS)
     for form, ways in WAYS.items():
         for way in ways:
+            moment = moment.replace(year=1900 + moment.year % 200) if form == "digits" else moment
             expected = moment if "%S" in way else moment.replace(hour=0, minute=0, second=0)
             expected = expected if "%d" in way else expected.replace(day=1)
             expected = expected if "%Y" in way else expected.replace(year=1970, month=1)
@@ -161,3 +166,36 @@ def test_days_and_months_that_cannot_be_told_apart() -> None:
 def test_two_digits_of_a_year() -> None:
     found = dates(pl.Series(["1.2.69", "1.2.70"]), "day first, dots")
     assert [moment.year for moment in found] == [2069, 1970]
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "unit"),
+    [
+        ("1.5k", 1500, None), ("$3.2M", 3.2e6, "$"), ("1.5 Mio €", 1.5e6, "€"), ("2 bn", 2e9, None), ("5 km", 5, "km"),
+        ("5 kB", 5, "kB"), ("<5", 5, None), ("≥ 3", 3, None), ("90+", 90, None), ("~4 kg", 4, "kg"), ("ca. 7", 7, None),
+        ("1 year", 1, "years"), ("k", None, None), ("<", None, None), ("5kk", None, None),
+    ],
+)  # fmt: skip
+def test_numbers_with_sizes_and_bounds(text: str, number: float | None, unit: str | None) -> None:
+    written = Written.of(pl.Series([text]))
+    assert written.read(POINT).to_list() == [number]
+    assert number is None or written.unit.to_list() == [unit]
+
+
+def test_a_unit_of_the_columns_own() -> None:
+    rooms = pl.Series(["3 rooms", "1 Room", "2 rooms.", "4 doors"])
+    assert own_unit(rooms[:3]) == "room"
+    assert own_unit(rooms) == own_unit(pl.Series(["3 days", "1 day"])) == own_unit(pl.Series(["red", "3"])) == ""
+    written = Written.of(rooms, "room")
+    assert (written.read(POINT).to_list(), written.unit.to_list()) == ([3, 1, 2, None], ["room"] * 3 + [None])
+
+
+def test_cells_that_only_bound_a_number_are_categories() -> None:
+    assert mostly_beyond(pl.Series(["<=50K", ">50K"]))
+    assert not mostly_beyond(pl.Series(["<5", "5", "7"]))
+
+
+def test_months_by_name_are_whole_words() -> None:
+    assert date_forms(pl.Series(["Jan-19", "March 2020", "août 2021"])) == ["month's name and year"]
+    assert date_forms(pl.Series(["Mark 10", "Decker 2020"])) == []
+    assert dates(pl.Series([20200131, None, 20201301]), "digits").to_list() == [datetime(2020, 1, 31), None, None]

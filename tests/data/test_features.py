@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from dssl import DataError
+from dssl.data import features
 from dssl.data.features import Standardiser, distinct, require_finite
 
 
@@ -120,3 +121,13 @@ def test_features_of_one_unit_share_a_scale_unless_told_otherwise() -> None:
     x = np.array([[0.0, 0.0], [2.0, 4.0]])
     assert Standardiser.fit(x).scale.tolist() == [2.5**0.5] * 2
     assert Standardiser.fit(x, shared=False).scale.tolist() == [1, 2]
+
+
+def test_large_rows_are_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).normal(size=(50, 2, 3, 4)).astype(np.float32)
+    whole = Standardiser.fit(x)
+    monkeypatch.setattr("dssl.data.features._NUMBERS", 7 * 24 + 5)
+    assert [s.stop - s.start for s in features._slices(x)][:2] == [7, 7]
+    few = Standardiser.fit(x)
+    np.testing.assert_allclose(few.mean, whole.mean, rtol=1e-12)
+    np.testing.assert_allclose(few(x), whole(x), rtol=1e-6)

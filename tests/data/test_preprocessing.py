@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dssl.data.columns import Column, find_columns
+from dssl.data.columns import Column
+from dssl.data.meaning import find_columns
 from dssl.data.preprocessing import Preprocessing
 from dssl.data.tables import Table
 from dssl.data.transformer import Notes

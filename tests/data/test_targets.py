@@ -82,6 +82,20 @@ def test_a_new_class_is_named() -> None:
         Targets.of(["a", "b"]).encode(["a", "c"])
 
 
+def test_a_class_is_not_cut_to_the_length_of_another() -> None:
+    """Nor is a number rounded: labels of another type are compared whole."""
+    names = Targets.of(["x", "y", None])
+    with pytest.raises(DataError, match=r"row 1: the class 'yes' is not among"):
+        names.encode(["x", "yes", None])
+    numbers = Targets.of(np.array([0, 1, -1]))
+    with pytest.raises(DataError, match=r"row 0: the class 0.5 is not among"):
+        numbers.encode([0.5, None, 1])
+    with pytest.raises(DataError, match=r"row 2: the class 'one' is not among"):
+        numbers.encode(["1", None, "one"])
+    assert numbers.encode(["1", None, True])[:, 1].tolist()[::2] == [1, 1]  # the same number, written otherwise
+    assert Targets.of(["0", "1"]).encode(np.array([1, 0])).argmax(axis=1).tolist() == [1, 0]
+
+
 def test_a_column_vector_is_taken_with_a_warning() -> None:
     with pytest.warns(DataConversionWarning, match="1d array"):
         assert Targets.of(np.array([[0], [1]])).form == "classes"
@@ -254,3 +268,12 @@ def test_equal_labels_of_another_type_are_known(learned: str) -> None:
 def test_a_class_beyond_64_bits_is_our_error() -> None:
     with pytest.raises(DataError, match="the label 1180591620717411303424 is too large for a class\n"):
         Targets.of_classes(np.array([1, 2**70], object))
+
+
+def test_a_frame_comes_back_in_the_library_of_the_rows() -> None:
+    targets = Targets.of(pd.DataFrame({"legs": [1, 0], "fins": [0, 1]}))
+    columns = np.array([[1, 0]], np.float32)
+    found = targets.decode(columns, pl.DataFrame({"x": [1]}))
+    assert isinstance(found, pl.DataFrame)
+    assert found.rows() == [(1, 0)]
+    assert isinstance(targets.decode(columns, np.zeros((1, 1))), pd.DataFrame)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from dssl.data import texts
-from dssl.data.texts import Vocabulary, is_text
+from dssl.data.texts import Vocabulary, between_names, is_text, names_in
 
 LONG = [" ".join(["the", "old" if i % 2 else "new", "door", f"of{i % 5}", *["and"] * 30]) for i in range(20)]
 
@@ -81,3 +81,12 @@ def test_what_is_a_text(cells: list[str], text: bool) -> None:
 def test_edited_ones_are_found(odd: Vocabulary) -> None:
     assert not odd.sound()
     assert Vocabulary(("a",), (1.0,)).sound()
+
+
+def test_names_of_a_cell_recur() -> None:
+    cells = pl.Series(["wifi|pool", "pool", "bar|wifi", "pool|bar", "bar", "wifi"])
+    assert between_names(cells) == "|"
+    assert between_names(cells.str.replace("|", "; ", literal=True)) == ";"
+    assert between_names(pl.Series(["12 High Street, York", "3 Low Lane, Hull", "9 Mill Way, York"])) == ""
+    assert between_names(pl.Series(["a", "b", "a"])) == ""
+    assert names_in(pl.Series(["['a', \"b\"]", "", "a,,b "]), ",").to_list() == [["a", "b"], [], ["a", "b"]]

@@ -113,3 +113,16 @@ def test_evidence_about_classes_comes_as_classes_or_as_columns() -> None:
     np.testing.assert_array_equal(seen(targets, ["dog", None]), [[0, 1, 0], [nan] * 3])
     np.testing.assert_array_equal(seen(targets, [[0, nan, nan], [0, 0, nan]]), [[0, nan, nan], [0, 0, 1]])
     np.testing.assert_array_equal(seen(targets, [{"class": "eel"}]), [[0, 0, 1]])
+
+
+def test_evidence_of_other_rows_is_refused() -> None:
+    """It was taken by place: a sorted frame narrowed the wrong rows."""
+    targets = Targets.of(["cat", "dog", None])
+    rows = pandas.DataFrame({"a": [1.0, 2.0]}, index=["r0", "r1"])
+    given = pandas.Series(["cat", None], index=["r0", "r1"])
+    expected = [[1, 0], [np.nan, np.nan]]
+    for same in (given, given.reset_index(drop=True), ["cat", None]):
+        np.testing.assert_array_equal(seen(targets, same, rows), expected)
+    np.testing.assert_array_equal(seen(targets, given, rows.reset_index(drop=True)), expected)
+    with pytest.raises(DataError, match=r"its row 0 is called 'r1', that of X 'r0'\nGive evidence\.loc"):
+        seen(targets, given[::-1], rows)

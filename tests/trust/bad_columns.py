@@ -212,6 +212,26 @@ FEATURES = [
         "scale='robust' is not known … Give True, False or 'auto'.",
         scale="robust",
     ),
+    fitted(
+        "one word among numbers that would be a gap if it recurred",
+        {"a": [*(f"{i}.5" for i in range(30)), "pending"]},
+        "row 30: column 'a' holds numbers, but here 'pending' … Correct it, leave the cell empty if",
+    ),
+    fitted(
+        "a slip besides a word for unknown",
+        {"a": [*(f"{i}.5" for i in range(30)), "late", "late", "3.x5"]},
+        "row 32: column 'a' holds numbers, but here '3.x5' … Correct it, leave the cell empty if",
+    ),
+    fitted(
+        "sizes in two letters",
+        {"a": [*(f"{i}.5k" for i in range(30)), "3kk"]},
+        "row 30: column 'a' holds numbers, but here '3kk' … Correct it, leave the cell empty if",
+    ),
+    fitted(
+        "a bound without a number",
+        {"a": [*(f"{i}.5" for i in range(30)), "<5", "<"]},
+        "row 31: column 'a' holds numbers, but here '<' … Correct it, leave the cell empty if",
+    ),
     fitted("a vector", [1.0, 2.0], "X has shape (2,) … Give a frame, or an array with one"),
     fitted("three dimensions", np.zeros((2, 2, 2)), "X has shape (2, 2, 2) … Give a frame, or an array with one"),
 ]
@@ -245,6 +265,30 @@ ROWS = [
         {"a": ["1", "2"]},
         {"a": ["3 g"]},
         "row 0: column 'a' held numbers in training, but here '3 g' … Correct it, or leave the cell empty",
+    ),
+    asked(
+        "doors for rooms",
+        {"a": ["1 room", "2 rooms"]},
+        {"a": ["3 doors"]},
+        "row 0: column 'a' held numbers in room in training, but … Correct it, or leave the cell empty",
+    ),
+    asked(
+        "another word for unknown",
+        {"a": [*(f"{i}.5" for i in range(30)), "late", "late"]},
+        {"a": ["3.5", "late", "later"]},
+        "row 2: column 'a' held numbers in training, but here … Correct it, or leave the cell empty",
+    ),
+    asked(
+        "a number that is no compact date",
+        {"a": list(range(20200101, 20200129))},
+        {"a": [20200101, 20201399]},
+        "row 1: column 'a' held dates in training, but here '20201399' … Correct it, or leave the cell empty",
+    ),
+    asked(
+        "a list for several names",
+        {"a": ["x, y", "y, z", "x, z", "x, y, z", "x"]},
+        pl.DataFrame({"a": [["x"]]}),
+        "column 'a' holds List(String) here, and several cells in … Give the column as it was.",
     ),
     asked(
         "a decimal point for commas",
@@ -503,7 +547,32 @@ FILES = [
     ),
     edited(
         "a strange unit",
-        lambda s: column(s, 0).update(unit="stones"),
+        lambda s: column(s, 0).update(unit="8 stones"),
+        "is damaged: the column 'size' has entries that do not fit … Fetch an intact copy, or fit again.",
+    ),
+    edited(
+        "words for unknown that are one text",
+        lambda s: column(s, 0).update(gaps="late"),
+        "is damaged: the column 'size' has entries that do not fit … Fetch an intact copy, or fit again.",
+    ),
+    edited(
+        "words for unknown that are numbers",
+        lambda s: column(s, 0).update(gaps=[999]),
+        "is damaged: the column 'size' has entries that do not fit … Fetch an intact copy, or fit again.",
+    ),
+    edited(
+        "several names with nothing between them",
+        lambda s: column(s, 1).update(kind="several", form="", fill=""),
+        "is damaged: the column 'home' has entries that do not fit … Fetch an intact copy, or fit again.",
+    ),
+    edited(
+        "several names of none",
+        lambda s: column(s, 1).update(kind="several", form=",", values=[], fill=""),
+        "is damaged: the column 'home' has entries that do not fit … Fetch an intact copy, or fit again.",
+    ),
+    edited(
+        "a unit of one letter that there is not",
+        lambda s: column(s, 0).update(unit="x"),
         "is damaged: the column 'size' has entries that do not fit … Fetch an intact copy, or fit again.",
     ),
     edited(

@@ -19,15 +19,15 @@ import dssl
 from dssl.app.options import Options
 from dssl.app.terminal import Terminal
 from dssl.data.columns import Column, require
-from dssl.data.labelling import Labelling, alike, broken, find_labels, folded
+from dssl.data.labelling import Labelling, broken, find_labels, folded
 from dssl.data.leaks import copies, groups, leaking, perfect
 from dssl.data.preprocessing import Preprocessing, TableData, as_array
-from dssl.data.tables import Table, parquet_cells, read, sample_parquet, stream
+from dssl.data.stored.larger import PictureData, is_larger, larger_data, sample, sample_pictures
+from dssl.data.tables import Table, parquet_cells, read
 from dssl.data.transformer import Notes, TableTransformer
 from dssl.errors import DataError
 from dssl.logic.labels import Columns
 from dssl.logic.language.variables import listed
-from dssl.logic.sources import read_text
 from dssl.logic.space import LabelSpace
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from dssl.models.auto.elements import Elements
     from dssl.models.estimators import DSSLClassifier
 
-_MOST_CELLS = 40_000_000  # of Parquet files that are read as a whole
-_SAMPLE = 20_000  # labelled rows, and others, of larger ones that decide what columns mean
 _SHOWN = 24  # columns of a table that are listed
 _DIRECT = [
     *"prior_weight augment network elements decision calibrate".split(),
@@ -88,7 +86,7 @@ class Preparation:
     notes: tuple[str, ...]
     start: DSSLClassifier | None = None  # a model of the same space and columns to go on from
     beside: Mapping[str, Any] = field(default_factory=dict)  # what else the record of the run says
-    stream: TableData | None = None  # where `train` is only a sample of the rows to learn from
+    stream: TableData | PictureData | None = None  # where `train` is only a sample of the rows to learn from
 
     @property
     def space(self) -> LabelSpace:
@@ -231,15 +229,17 @@ def _settings(settings: dict[str, Any]) -> str:
 
 def prepare(data: Path, options: Options) -> Preparation:
     """Read the files, find out what their columns mean, and check that a model can learn from them."""
-    large = parquet_cells(data) > _MOST_CELLS
     size = (options.image_size, options.image_size) if options.image_size else None
-    table = _sample(data, options) if large else read(data, size)
+    large = is_larger(data, size)
+    whole, table = _sample(data, size, options) if large else [read(data, size)] * 2
     for flag in ("ignore", "categorical", "text"):
         require(table, getattr(options, flag) or (), f"--{flag}")
     for flag in ("id", "group"):
         require(table, [name] if (name := getattr(options, flag)) else (), f"--{flag}")
     table = replace(table, frame=table.frame.drop(options.ignore or []))
-    labelling = find_labels(table, options.label, options.rules, options.label_separator)
+    labelling = find_labels(
+        whole if table.images is not None else table, options.label, options.rules, options.label_separator
+    )
     own = labelling.columns
     table = _in_elements(table, labelling.space, options)
     notes: list[str] = []
@@ -288,8 +288,9 @@ def prepare(data: Path, options: Options) -> Preparation:
     notes += [f"no column gives '{name}': it is learned from the rules alone" for name in lacking]
     parts = None
     if large:
-        parts = TableData(data, preprocessing, labelling, every.take(held).rows)  # type: ignore[arg-type]
-        notes.append(f"what columns mean was decided on {len(every):,} of {len(parts):,} rows; all are learned from")
+        parts = larger_data(data, whole, preprocessing, labelling, every.take(held).rows)  # type: ignore[arg-type]
+        what = "what columns mean was decided" if table.images is None else "plan and report are based"
+        notes.append(f"{what} on {len(every):,} of {len(parts):,} rows; all are learned from")
     prepared = Preparation(
         data, table.format, options, preprocessing, labelling, train, test, tuple(notes), stream=parts
     )
@@ -297,26 +298,19 @@ def prepare(data: Path, options: Options) -> Preparation:
     return prepared
 
 
-def _sample(data: Path, options: Options) -> Table:
-    """A sample of Parquet files that are too large to be read as a whole."""
+def _sample(data: Path, size: tuple[int, int] | None, options: Options) -> tuple[Table, Table]:
+    """Files that are too large to be read as a whole: what tells their labels, and a sample."""
     if options.unlabelled is not None or options.group is not None:
         flag = "--unlabelled" if options.unlabelled is not None else "--group"
         raise DataError(
             f"'{data}' is too large for {flag}, which is for rows in memory\n"
             "Put unlabelled rows among the parts; give a --test file instead of groups."
         )
-    head = next(stream(data, chunk=1000))
-    if options.label:
-        wanted = list(options.label)
-    elif options.rules is not None:
-        space = LabelSpace(read_text(options.rules))
-        wanted = [*(v.name for v in space.variables), *space.columns]
-    else:
-        wanted = []
-    found = [column for name in dict.fromkeys(wanted) for column in alike(name, head.names)]
-    if not found:
-        find_labels(head, options.label, options.rules, options.label_separator)  # says what is wrong
-    return sample_parquet(data, list(dict.fromkeys(found)), _SAMPLE, _SAMPLE, options.seed or 0)
+    seed = options.seed or 0
+    if not parquet_cells(data):
+        return sample_pictures(data, size, seed)
+    table = sample(data, options.label, options.rules, options.label_separator, seed)
+    return table, table
 
 
 def _spelt_alike(space: LabelSpace) -> list[str]:

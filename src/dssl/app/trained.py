@@ -12,7 +12,7 @@ import polars as pl
 
 from dssl.app.runs import model_folder
 from dssl.data.columns import require
-from dssl.data.labelling import Labelling
+from dssl.data.labelling import Labelling, alike
 from dssl.data.preprocessing import Preprocessing
 from dssl.data.tables import CHUNK, Table, stream
 from dssl.data.transformer import Notes
@@ -122,14 +122,18 @@ class Trained:
         """What these label columns of a table say of its rows; an error names the line that contradicts the rules."""
         every = self.labelling()
         names = dict(zip(every.columns, every.names))
-        strange = [column for column in columns if column not in names]
+        called = {**{name: column for column, name in names.items()}, **{column: column for column in names}}
+        meant = [{called[name] for name in alike(column, called)} for column in columns]
+        strange = [column for column, found in zip(columns, meant) if len(found) != 1]
         if strange:
             raise DataError(
                 f"--evidence-columns: '{strange[0]}' is not a label of the model\n"
                 f"{nearest(strange[0], names)}Its labels: {listed(names, 12)}."
             )
-        require(table, columns, "--evidence-columns")
-        known = replace(every, columns=tuple(columns), names=tuple(names[c] for c in columns)).encode(table)
+        asked = dict.fromkeys(name for found in meant for name in found)
+        told = in_table(replace(every, columns=tuple(asked), names=tuple(names[c] for c in asked)), table)
+        require(table, told.columns, "--evidence-columns")
+        known = told.encode(table)
         for row, rules in self.model.decoder_.contradicted(known).items():
             raise DataError(
                 f"'{table.path}', {table.place(row)}: the evidence contradicts the rules: {rules}\n"
@@ -152,6 +156,7 @@ class Trained:
         labelling = self.labelling()
         known, logits, missed = [], [], []
         for table in self.chunks(data):
+            labelling = in_table(labelling, table)
             if not set(labelling.columns) & set(table.names):
                 if len(table.labels) != len(labelling.columns):
                     require(table, labelling.columns[:1], "the label")
@@ -165,6 +170,13 @@ class Trained:
         return Part(
             "test", len(y), np.arange(len(y)), y, torch.cat(logits), self.model.decoder_, np.concatenate(missed)
         )
+
+
+def in_table(labelling: Labelling, table: Table) -> Labelling:
+    """The same with its columns named as a table has them, which may differ in capitals and in spaces around names."""
+    found = [alike(column, table.names) for column in labelling.columns]
+    named = tuple(same[0] if len(same) == 1 else own for own, same in zip(labelling.columns, found))
+    return replace(labelling, columns=named)
 
 
 @dataclass(frozen=True)

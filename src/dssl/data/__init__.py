@@ -5,7 +5,7 @@ given from Python.
 
     tables, published                 files → raw tables and published sets
     formats/                          formats that we read ourselves
-    cells, columns, texts             what a cell says, what a column means, which words count
+    cells, columns, meaning, texts    what a cell says, what a column is, what it means, which words count
     transformer, preprocessing        raw columns → numbers: `TableTransformer`; what a run keeps of it
     features                          numbers on one scale, equal rows counted once
     labelling, targets, mending       label columns: which they are, what they say, what breaks a rule

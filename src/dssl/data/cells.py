@@ -70,14 +70,25 @@ _MEASURES = (
     "MW V A Hz kHz MHz GHz B kB KB MB GB TB h min s sec ms d days years yrs km/h mph kcal kJ J hPa bar Pa px dB ppm bpm"
 )
 UNITS = frozenset(f"{_CURRENCIES} {_MEASURES}".split())
-_UNIT, _CURRENCY = (
-    "|".join(sorted(map(re.escape, words), key=len, reverse=True)) for words in (UNITS, _CURRENCIES.split())
+_ALIKE = {"day": "days", "year": "years", "yr": "years", "yrs": "years"}
+_SCALES = {
+    **dict.fromkeys(("k", "K", "Tsd", "Tsd."), 1e3), **dict.fromkeys(("M", "Mio", "Mio.", "million"), 1e6),
+    **dict.fromkeys(("bn", "Mrd", "Mrd.", "billion"), 1e9),
+}  # fmt: skip
+_UNIT, _CURRENCY, _SCALE = (
+    "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    for words in ((*UNITS, *_ALIKE), _CURRENCIES.split(), _SCALES)
 )
 _SPACES = r"[\u00a0\u202f\u2009\u2007]"
+_ABOUT = r"[~≈]|ca\.?|[<>]=?|[≤≥]"  # before a number, which then stands for those about it, or beyond it
 _WRITTEN = (
-    rf"^(?P<paren>\()?\s*(?P<sign>[-+]?)\s*(?P<before>{_CURRENCY})?\s*(?P<sign2>[-+]?)\s*"
-    rf"(?P<body>[0-9][0-9.,' ’]*|[.,][0-9]+)(?P<power>[eE][-+]?[0-9]{{1,3}})?\s*(?P<after>{_UNIT})?\s*\)?$"
+    rf"^(?:{_ABOUT})?\s*(?P<paren>\()?\s*(?P<sign>[-+]?)\s*(?P<before>{_CURRENCY})?\s*(?P<sign2>[-+]?)\s*"
+    rf"(?P<body>[0-9][0-9.,' ’]*|[.,][0-9]+)(?P<power>[eE][-+]?[0-9]{{1,3}})?\+?\s*"
+    rf"(?:(?P<after>{_UNIT})|(?P<scale>{_SCALE})\s*(?P<money>{_CURRENCY})?)?\s*\)?$"
 )
+_BEYOND = r"^\s*[<>≤≥]|\+\s*$"
+_BEYOND_MOST = 0.5
+_WORD = r"[0-9]\s+(\p{L}{3,15})\.?$"  # a unit of the column's own, such as rooms
 # Groups of three digits never begin with 0: "0,123" has a decimal comma.
 _POINT = r"^(?:[1-9][0-9]{0,2}(?:[, '’][0-9]{3})+(?:\.[0-9]*)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)$"
 _COMMA = r"^(?:[1-9][0-9]{0,2}(?:[. '’][0-9]{3})+(?:,[0-9]*)?|[0-9]+(?:,[0-9]*)?|,[0-9]+)$"
@@ -93,19 +104,30 @@ class Written:
     negative: pl.Series
     power: pl.Series
     unit: pl.Series
+    scale: pl.Series
 
     @classmethod
-    def of(cls, texts: pl.Series) -> Written:
-        """Texts taken apart."""
+    def of(cls, texts: pl.Series, own: str = "") -> Written:
+        """Texts taken apart; `own` is a word that may follow numbers as a unit, in the singular.
+
+        >>> Written.of(pl.Series(["1.5k", "~20", "3 rooms"]), "room").read(POINT).to_list()
+        [1500.0, 20.0, 3.0]
+        """
         plain = texts.str.replace_all(_SPACES, " ").str.replace_all("[−–]", "-")
+        if own:
+            ends = rf"(?i)([0-9])\s+{own}s?\.?$"
+            word = pl.select(pl.when(plain.str.contains(ends)).then(pl.lit(own))).to_series()
+            plain = plain.str.replace(ends, "${1}")
         parts = plain.str.extract_groups(_WRITTEN)
         field = parts.struct.field
         signs = field("sign").fill_null("") + field("sign2").fill_null("")
         paren = field("paren").is_not_null() & plain.str.ends_with(")")
-        unit = pl.select(pl.coalesce(field("before"), field("after"))).to_series()
+        unit = pl.select(pl.coalesce(field("before"), field("after"), field("money"))).to_series().replace(_ALIKE)
+        unit = pl.select(pl.coalesce(unit, word)).to_series() if own else unit
+        scale = field("scale").replace_strict(_SCALES, default=1.0, return_dtype=pl.Float64)
         lone = (field("paren").is_not_null() == plain.str.ends_with(")").fill_null(False)) & (signs.str.len_chars() < 2)
         body = field("body").str.strip_chars().set(~lone.fill_null(False), None)
-        return cls(body, (signs == "-") | paren, field("power").fill_null(""), unit)
+        return cls(body, (signs == "-") | paren, field("power").fill_null(""), unit, scale)
 
     def forms(self) -> tuple[bool, bool]:
         """Whether all bodies can have decimal points, and whether all can have decimal commas."""
@@ -117,8 +139,24 @@ class Written:
         fits, groups = (_COMMA, "[. '’]") if form == COMMA else (_POINT, "[, '’]")
         body = self.body.set(~self.body.str.contains(fits).fill_null(False), None)
         digits = body.str.replace_all(groups, "").str.replace(",", ".", literal=True)
-        numbers = (digits + self.power).cast(pl.Float64, strict=False)
+        numbers = (digits + self.power).cast(pl.Float64, strict=False) * self.scale
         return pl.select(pl.when(self.negative).then(-numbers).otherwise(numbers)).to_series()
+
+
+def own_unit(texts: pl.Series) -> str:
+    """The word that follows all numbers of a column, if it is none of the usual units, in the singular.
+
+    >>> own_unit(pl.Series(["3 rooms", "1 room", "2 rooms"])), own_unit(pl.Series(["3 rooms", "2 doors"]))
+    ('room', '')
+    """
+    found = set(texts.str.extract(_WORD).str.to_lowercase().str.replace("(.)s$", "${1}").unique())
+    word = found.pop() if len(found) == 1 else None
+    return word if word is not None and not {word, f"{word}s"} & {*UNITS, *_ALIKE} else ""
+
+
+def mostly_beyond(texts: pl.Series) -> bool:
+    """Whether most cells only say what a number is above or below, such as >50K: then they are categories."""
+    return float(texts.str.contains(_BEYOND).mean() or 0) > _BEYOND_MOST  # type: ignore[arg-type]
 
 
 def are_codes(texts: pl.Series) -> bool:
@@ -140,10 +178,17 @@ _TIME = (
     r"(?:[T ,]+(?P<H>[0-9]{1,2}):(?P<M>[0-9]{2})(?::(?P<S>[0-9]{2})(?:[.,][0-9]+)?)?\s*(?P<half>[AaPp][Mm])?"
     r"\s*(?:[+-][0-9]{2}:?[0-9]{2}|\(?[A-Za-z]{1,5}\)?(?: [A-Za-z]{1,5}){0,4})?)?$"  # an offset, or letters
 )
+_FULL = (
+    "jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|fév(?:rier)?|mar(?:ch|s)?|mär(?:z)?|mrz|apr(?:il)?|avr(?:il)?|ma[iy]"
+    "|june?|jui?n|jul[iy]?|juillet|aug(?:ust)?|août|sept?(?:ember|embre)?|o[ck]t(?:ober|obre)?|nov(?:ember|embre)?"
+    "|de[cz](?:ember)?|déc(?:embre)?"
+)
 MONTHLY = {
     "year and month": r"^(?P<y>[0-9]{4})[-/](?P<m>[0-9]{1,2})$",
     "month and year": r"^(?P<m>[0-9]{1,2})[-/](?P<y>[0-9]{4})$",
+    "month's name and year": rf"^(?P<m>(?i:{_FULL}))\.?[-/ ,’']+(?P<y>[0-9]{{4}}|[0-9]{{2}})$",
 }
+COMPACT = "digits"  # 20201231
 CLOCK = "time of day"
 DATE_FORMS = {
     "year first": r"^(?P<y>[0-9]{4})[-/.](?P<m>[0-9]{1,2})[-/.](?P<d>[0-9]{1,2})" + _TIME,
@@ -153,6 +198,7 @@ DATE_FORMS = {
     "month's name": r"^(?:[A-Za-z]{2,9}\.?,?\s+)?(?P<d>[0-9]{1,2})[-. /]+(?P<m>\p{L}{3,9})\.?[-. /,]+" + _YEAR + _TIME,
     "month's name first": r"^(?P<m>\p{L}{3,9})\.?\s+(?P<d>[0-9]{1,2})(?:st|nd|rd|th)?,?\s+" + _YEAR + _TIME,
     **MONTHLY,
+    COMPACT: r"^(?P<y>(?:19|20)[0-9]{2})(?P<m>[01][0-9])(?P<d>[0-3][0-9])" + _TIME,
     CLOCK: r"^[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?\s*(?:[AaPp][Mm])?$",
 }
 # Parts of dates, and how many days dates must span for each to come round: a month that was never seen, or once, says
@@ -169,24 +215,23 @@ def dates(series: pl.Series, form: str) -> pl.Series:
     >>> dates(pl.Series(["26-FEB-1987 15:01:01.79"]), "month's name").to_list()
     [datetime.datetime(1987, 2, 26, 15, 1, 1)]
     """
+    if form == COMPACT and series.dtype.is_numeric():
+        series = series.cast(pl.Int64, strict=False).cast(pl.String)
     if series.dtype != pl.String:
         if isinstance(series.dtype, pl.Datetime) and series.dtype.time_zone is not None:
             series = series.dt.replace_time_zone(None)
         return series.cast(pl.Datetime("us")) if series.dtype in (pl.Date, pl.Datetime) else _nothing(len(series))
     if form in MONTHLY:
-        series, form = _first_day(series, MONTHLY[form]), "year first"
+        series, form = _first_day(series, form), "year first"
     if form == CLOCK:
         series, form = "1970-01-01 " + series.set(~series.str.contains(DATE_FORMS[CLOCK]), None), "year first"
     field = series.str.extract_groups(DATE_FORMS[form]).struct.field
-    year = field("y").cast(pl.Int32)
-    short = field("y").str.len_chars() == 2
-    century = pl.when(short & (year < 70)).then(2000).when(short).then(1900).otherwise(0)
     hour = field("H").cast(pl.Int32).fill_null(0)
     late, half = field("half").str.to_lowercase() == "pm", field("half").is_not_null()
     of_day = pl.when(half).then(hour % 12 + 12 * late.fill_null(False).cast(pl.Int32)).otherwise(hour)
     parts = pl.DataFrame(
         {
-            "y": pl.select(century + year).to_series().cast(pl.String),
+            "y": _year(field("y")),
             "m": _month(field("m"), form),
             "d": field("d").cast(pl.Int32).cast(pl.String),
             "H": pl.select(of_day).to_series().cast(pl.String),
@@ -198,10 +243,17 @@ def dates(series: pl.Series, form: str) -> pl.Series:
     return text.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False, time_unit="us")
 
 
+def _year(texts: pl.Series) -> pl.Series:
+    """Years of four digits; those of two are taken for 1970 to 2069."""
+    year, short = texts.cast(pl.Int32), texts.str.len_chars() == 2
+    century = pl.when(short & (year < 70)).then(2000).when(short).then(1900).otherwise(0)
+    return pl.select(century + year).to_series().cast(pl.String)
+
+
 def _first_day(months: pl.Series, form: str) -> pl.Series:
     """Months as the dates of their first days."""
-    field = months.str.extract_groups(form).struct.field
-    return field("y") + "-" + field("m") + "-1"
+    field = months.str.extract_groups(MONTHLY[form]).struct.field
+    return _year(field("y")) + "-" + _month(field("m"), form) + "-1"
 
 
 def _month(texts: pl.Series, form: str) -> pl.Series:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from dssl.errors import DataError
 
 Floats = NDArray[np.floating[Any]]
 _ROWS = 4096  # handled at a time: sums are in float64, and a whole copy would double the memory
+_NUMBERS = 1 << 24  # numbers at a time, at most
 _LARGEST = float(np.finfo(np.float32).max)
 _ONE_UNIT = 3.0  # largest over median spread up to which features are taken to share their unit
 
@@ -49,10 +51,10 @@ class Standardiser:
             square = float(np.asarray(x.multiply(x).sum(axis=1)).ravel() @ w) / (w.sum() * x.shape[1])
             return cls(np.zeros(x.shape[1]), np.full(x.shape[1], square**0.5 or 1.0))
         axes = tuple(range(2, x.ndim))  # within a channel
-        mean = sum(w[rows] @ x[rows].mean(axis=axes, dtype=np.float64) for rows in _slices(len(x))) / w.sum()
+        mean = sum(w[rows] @ x[rows].mean(axis=axes, dtype=np.float64) for rows in _slices(x)) / w.sum()
         centre = mean.reshape(-1, *(1 for _ in axes))
-        squares = (np.square(x[rows] - centre).mean(axis=axes, dtype=np.float64) for rows in _slices(len(x)))
-        variance = sum(w[rows] @ square for rows, square in zip(_slices(len(x)), squares)) / w.sum()
+        squares = (np.square(x[rows] - centre).mean(axis=axes, dtype=np.float64) for rows in _slices(x))
+        variance = sum(w[rows] @ square for rows, square in zip(_slices(x), squares)) / w.sum()
         return cls(centre, _scale(variance, mean, shared).reshape(centre.shape))
 
     @classmethod
@@ -75,13 +77,15 @@ class Standardiser:
                 return (x @ sp.diags_array(1 / self.scale)).tocsr().astype(np.float32)
             x = x.toarray()
         out = np.empty(x.shape, dtype=np.float32)
-        for rows in _slices(len(x)):
+        for rows in _slices(x):
             out[rows] = (x[rows] - self.mean) / self.scale
         return out
 
 
-def _slices(n: int) -> Iterator[slice]:
-    return (slice(start, start + _ROWS) for start in range(0, n, _ROWS))
+def _slices(x: NDArray[Any]) -> Iterator[slice]:
+    """Some rows at a time, fewer where rows are large: numbers of double precision are made of them."""
+    step = int(np.clip(_NUMBERS // max(1, math.prod(x.shape[1:])), 1, _ROWS))
+    return (slice(start, start + step) for start in range(0, len(x), step))
 
 
 def _scale(variance: Floats, mean: Floats, shared: bool | None) -> Floats:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,9 @@ from dssl.circuits.formats.packed import arrays as packed_arrays
 from dssl.data.cells import cells
 from dssl.errors import DataError
 from dssl.logic.language.variables import listed, shown
+
+if TYPE_CHECKING:
+    from dssl.data.stored.images import ImageFolderData
 
 FORMATS = "CSV (.csv, .tsv), Parquet (.parquet), NPZ (.npz), ARFF (.arff), or a folder of images or Parquet files"
 CHUNK = 8192  # rows read at a time where a file is not read as a whole
@@ -365,6 +368,18 @@ def _chunks(table: Table, chunk: int | None) -> Iterator[Table]:
 
 
 def _images(path: Path, size: tuple[int, int] | None, channels: int | None, chunk: int | None) -> Iterator[Table]:
+    data, frame = picture_folder(path, size, channels)
+    step = len(frame) if chunk is None else min(chunk, data.at_once)
+    for start in range(0, len(frame), step):
+        rows = np.arange(start, min(start + step, len(frame)))
+        labels = tuple(name for name in frame.columns if name != _FILE)
+        yield Table(path, "images", frame[rows.tolist()], data.pixels(rows), labels, start + 1)
+
+
+def picture_folder(
+    path: Path, size: tuple[int, int] | None = None, channels: int | None = None
+) -> tuple[ImageFolderData, pl.DataFrame]:
+    """A folder of images, to be decoded in the size of the first one, and the name and labels of each."""
     from dssl.data.stored.images import ImageFolderData
     from dssl.logic.space import LabelSpace
 
@@ -375,11 +390,7 @@ def _images(path: Path, size: tuple[int, int] | None, channels: int | None, chun
     data = ImageFolderData(path, space, size=size or found_size, channels=channels or found_channels)
     names = [p.relative_to(path).as_posix() for p in data.paths]
     frame = _listed_labels(path / _LABELS, names) if (path / _LABELS).is_file() else _folder_classes(names)
-    for start in range(0, len(names), chunk or len(names)):
-        rows = np.arange(start, min(start + (chunk or len(names)), len(names)))
-        x = (data.batch(rows).x * 255).round().byte().numpy()
-        labels = tuple(name for name in frame.columns if name != _FILE)
-        yield Table(path, "images", frame[rows.tolist()], x, labels, start + 1)
+    return data, frame
 
 
 def _shape(path: Path) -> tuple[tuple[int, int], int]:

@@ -122,8 +122,8 @@ class Targets:
             at = int(np.argmin(place))
             raise DataError(
                 f"row {known[at]}: the class {labels[at : at + 1].tolist()[0]!r} is not among those of the first fit\n"
-                f"Known: {listed(self.classes.tolist())}. Fit a new model, or give all classes at the first call: "
-                "partial_fit(X, y, classes=…)."
+                f"Known: {listed(self.classes.tolist())}. Correct it; to learn more classes, fit a new model, or give "
+                "all classes at the first call: partial_fit(X, y, classes=…)."
             )
         out[known] = 0
         out[known, place] = 1
@@ -134,8 +134,8 @@ class Targets:
     def decode(self, columns: Columns, rows: Any = None) -> Any:
         """Complete columns (n, width) in the form of the labels that `fit` was given.
 
-        A pandas frame gets the index of `rows`, if these are a frame or series. A vector that came as a series is one
-        again if `rows` are of the same library.
+        A frame is of the library of `rows`, if these are a frame or series, and has their index. A vector that came as
+        a series is one again if `rows` are of the same library.
         """
         if self.form == "classes":
             return self._vector(self.classes[columns.argmax(axis=1)], rows)
@@ -150,7 +150,8 @@ class Targets:
         ]
         if self.form in FRAMES:
             names = [variable.name for variable in self.space.variables]
-            return _frame(self.form, names, values, _index(rows))
+            library = _library(rows)
+            return _frame(library if library in FRAMES else self.form, names, values, index_of(rows))
         if self.form == "vector":
             return self._vector(np.array(values[0].tolist(), dtype=self.classes.dtype), rows)
         return np.stack(values, axis=1)
@@ -162,7 +163,7 @@ class Targets:
         if kind == "pandas":
             import pandas
 
-            return pandas.Series(values, index=_index(rows), name=name)
+            return pandas.Series(values, index=index_of(rows), name=name)
         import polars
 
         return polars.Series(name, values)
@@ -170,7 +171,7 @@ class Targets:
     def frame(self, p: NDArray[Any], kind: str, rows: Any = None) -> Any:
         """Probabilities (n, classes or width) as a frame, with the index of `rows`, if these are pandas'."""
         names = [str(c) for c in (self.classes if p.shape[1] == len(self.classes) else self.space.columns)]
-        return _frame(kind, names, [*p.T], _index(rows))
+        return _frame(kind, names, [*p.T], index_of(rows))
 
     def probabilities(self, marginals: Columns) -> NDArray[np.floating[Any]]:
         """Marginals (n, width) with a column for each of `classes`."""
@@ -308,7 +309,8 @@ def _library(rows: Any) -> str:
     return type(rows).__module__.partition(".")[0]
 
 
-def _index(rows: Any) -> Any:
+def index_of(rows: Any) -> Any:
+    """The index of a pandas frame or series; None for all else."""
     return getattr(rows, "index", None) if _library(rows) == "pandas" else None
 
 

@@ -1,4 +1,4 @@
-"""Texts as features: which columns hold them, which of their words count, and how much."""
+"""Texts as features: which columns hold them, or several names per cell, which words count, and how much."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ import scipy.sparse as sp
 # where they are few; pieces of words help in titles, and in long texts cost ten times as much for nothing.
 WORDS, PIECES = 2000, 3000  # the most frequent ones, of one column
 _SHORT = 20.0  # words per text on average, up to which pieces of words count too
-_SEVERAL = 3.0  # words per text on average, at least; names have fewer
+_SEVERAL, _TWO = 3.0, 1.5  # words per text on average, and those with letters; fewer are a name, unless words recur
+_RECURRING, _OFTEN = 0.8, 0.01  # share of words that recur, and of texts in which a word does
+_AT_A_TIME = 1.3  # names per cell on average, from which cells hold several
+_MOST_NAMES = 200
+_BETWEEN = (";", "|", ",")  # what may stand between names
 _DIFFERENT = 0.5  # share of different texts above which they are not categories
 _MOST_CATEGORIES = 200
 # Chinese, Japanese and Thai have no spaces between words: each character counts as one.
@@ -83,11 +87,51 @@ def is_text(known: pl.Series) -> bool:
     >>> is_text(pl.Series(["Anna Smith", "Bert Jones", "Cleo Brown"]))
     False
     """
-    words = known.str.count_matches(r"\S+") + known.str.count_matches(f"[{_UNSPACED}]")
-    if float(words.mean()) < _SEVERAL:  # type: ignore[arg-type]
-        return False
     different = known.n_unique()
-    return different > _MOST_CATEGORIES or different > _DIFFERENT * known.len()
+    if different <= _MOST_CATEGORIES and different <= _DIFFERENT * known.len():
+        return False
+    unspaced = known.str.count_matches(f"[{_UNSPACED}]")
+    words, lettered = (float((known.str.count_matches(w) + unspaced).mean()) for w in (r"\S+", r"\S*\p{L}\S*"))  # type: ignore[arg-type]
+    if lettered < _TWO:
+        return False
+    return words >= _SEVERAL or _recurring(known.str.to_lowercase().str.extract_all(_TOKEN))
+
+
+def _recurring(found: pl.Series) -> bool:
+    """Whether nearly all words, or names, of cells are in several others: those of people and places are not."""
+    parts = found.list.unique().list.explode().drop_nulls()
+    counts = parts.rename("part").value_counts()["count"]
+    often = max(2.0, _OFTEN * found.len())
+    return bool(parts.len()) and float(counts.filter(counts >= often).sum()) >= _RECURRING * parts.len()
+
+
+# ---- several names in a cell ----
+
+
+def names_in(cells: pl.Series, separator: str) -> pl.Series:
+    """The names in each cell, as lists; brackets and quotes around them do not count.
+
+    >>> names_in(pl.Series(["['a', 'b']", "a"]), ",").to_list()
+    [['a', 'b'], ['a']]
+    """
+    inside = cells.str.strip_chars("[](){} ").str.split(separator)
+    return inside.list.eval(pl.element().str.strip_chars("'\" ")).list.eval(pl.element().filter(pl.element() != ""))
+
+
+def between_names(known: pl.Series) -> str:
+    """What stands between the names of cells that hold several which recur, such as wifi, pool; nothing for others.
+
+    >>> between_names(pl.Series(["wifi, pool", "pool", "bar, wifi", "pool, bar", "bar", "wifi"]))
+    ','
+    """
+    for separator in _BETWEEN:
+        found = names_in(known, separator)
+        if float(found.list.len().mean() or 0) < _AT_A_TIME:  # type: ignore[arg-type]
+            continue
+        different = found.list.explode().drop_nulls().n_unique()
+        if different <= min(_MOST_NAMES, known.n_unique()) and _recurring(found):
+            return separator
+    return ""
 
 
 def _learned(texts: Sequence[str], analyser: str, most: int) -> tuple[tuple[str, ...], tuple[float, ...]]:

@@ -18,9 +18,11 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dssl.data.cells import COMMA, POINT, Written, date_parts, dates, feature_cells, some_truth
-from dssl.data.columns import Column, find_columns, require, unfit
+from dssl.data.cells import COMMA, POINT, UNITS, Written, date_parts, dates, feature_cells, some_truth
+from dssl.data.columns import Column, require, unfit
+from dssl.data.meaning import find_columns
 from dssl.data.tables import Table
+from dssl.data.texts import names_in
 from dssl.errors import DataError
 from dssl.files import present, write_whole
 from dssl.logic.language.variables import listed, shown
@@ -213,7 +215,12 @@ def as_table(X: Any, names: Any = None) -> Table:
 
 def _series(values: Any) -> pl.Series:
     """A column from Python: numbers, truth values and dates as they are, all else as texts."""
+    if str(getattr(values, "dtype", "")) == "category":  # of pandas: strings, as in a file
+        given = [None if v is None or v != v else str(v) for v in values.tolist()]
+        return pl.Series(given, dtype=pl.String).cast(pl.Categorical)
     array = np.asarray(values)
+    if array.dtype.kind == "m":
+        return pl.Series(array.astype("timedelta64[us]"))
     if array.dtype.kind in "biufM":
         return pl.Series(array.astype("datetime64[us]") if array.dtype.kind == "M" else array)
     missing = [v is None or type(v).__name__ in ("NAType", "NaTType") or v != v for v in array.tolist()]
@@ -242,6 +249,7 @@ def _inputs(column: Column, table: Table, notes: Notes, embeddings: Mapping[str,
         return column.vocabulary(series.cast(pl.String).fill_null("").to_list()) * np.float32(column.weight)
     if column.kind == "embedded":
         return _embed(column, series, embeddings[column.name], table)
+    series = _known(column, series)
     gaps = series.is_null()
     _say_filled(column, gaps, table, notes)
     parts: Any = _READERS[column.kind](column, series, table, notes)
@@ -249,6 +257,17 @@ def _inputs(column: Column, table: Table, notes: Notes, embeddings: Mapping[str,
         parts[:, i] = (parts[:, i] - mean) / spread
     flags = gaps.to_numpy()[:, None] if column.flagged else np.zeros((len(table), 0))
     return np.hstack([parts, flags]).astype(np.float32)
+
+
+def _known(column: Column, series: pl.Series) -> pl.Series:
+    """Cells without those that stand for "not known" in this column alone."""
+    if not column.gaps:
+        return series
+    if series.dtype == pl.String:
+        series = series.set(series.str.to_lowercase().is_in([gap.lower() for gap in column.gaps]), None)
+    numbers = series.cast(pl.Float64, strict=False) if column.kind == "numeric" else None
+    stand_ins = pl.Series(column.gaps).cast(pl.Float64, strict=False).drop_nulls()
+    return series if numbers is None else series.set(numbers.is_in(stand_ins.to_list()).fill_null(False), None)
 
 
 def _say_filled(column: Column, gaps: pl.Series, table: Table, notes: Notes) -> None:
@@ -298,7 +317,7 @@ def _read_numbers(column: Column, series: pl.Series, table: Table) -> pl.Series:
     if series.dtype in (pl.Duration, pl.Time):
         numbers = series.cast(pl.Duration("us")).dt.total_microseconds() / 1e6
     elif series.dtype == pl.String and (column.form or column.unit):
-        written = Written.of(series)
+        written = Written.of(series, "" if column.unit in UNITS else column.unit)
         numbers, unit = written.read(column.form or POINT), written.unit
     elif series.dtype == pl.String or series.dtype.is_numeric() or series.dtype == pl.Boolean:
         numbers = series.cast(pl.Float64, strict=False)
@@ -349,6 +368,8 @@ def _date(column: Column, series: pl.Series, table: Table, notes: Notes) -> NDAr
 def _one_hot(column: Column, series: pl.Series, table: Table, notes: Notes) -> NDArray[np.float64]:
     """As scikit-learn's OneHotEncoder with "infrequent_if_exist": rare and new categories share an input, if any."""
     texts = series.cast(pl.String).fill_null(str(column.fill))
+    whole = texts.str.replace(r"^(-?[0-9]+)\.0+$", "${1}")  # 5.0 is the code 5: gaps make decimals of whole numbers
+    texts = texts.zip_with(texts.is_in([*column.values, *column.rare]), whole)
     place = {value: i for i, value in enumerate(column.values)}
     other = len(place) if column.others else -1
     known = {**dict.fromkeys(column.rare, -2), **place}
@@ -368,10 +389,22 @@ def _one_hot(column: Column, series: pl.Series, table: Table, notes: Notes) -> N
     return out
 
 
+def _several(column: Column, series: pl.Series, table: Table, notes: Notes) -> NDArray[np.float64]:
+    """1 for each name that a cell holds."""
+    found = names_in(series.cast(pl.String).fill_null(""), column.form)
+    strange = found.list.set_difference(pl.Series([[*column.values, *column.rare]]))
+    odd = strange.list.len() > 0
+    what = f"cells of '{column.name}' hold a name that was not in the training data, which is passed over"
+    row = odd.arg_max() or 0
+    notes.add(what, int(odd.sum()), f"; first '{shown(strange[row][0])}' in {table.place(row)}" if odd.any() else "")
+    return np.column_stack([found.list.contains(value).to_numpy() for value in column.values]).astype(np.float64)
+
+
 _READERS: dict[str, Callable[[Column, pl.Series, Table, Notes], NDArray[np.float64]]] = {
     "numeric": _numeric,
     "boolean": _boolean,
     "categorical": _one_hot,
+    "several": _several,
     "date": _date,
 }
 

@@ -43,12 +43,12 @@ class Answering(ClassifierMixin, BaseEstimator):
         Answers are then given that, exactly; evidence that contradicts the rules is an error.
         """
         logits = self._logits(X)
-        return self.targets_.decode(self.decoder_.best(logits, seen(self.targets_, evidence)), X)
+        return self.targets_.decode(self.decoder_.best(logits, seen(self.targets_, evidence, X)), X)
 
     def predict_proba(self, X: Any, *, evidence: Any = None) -> Any:
         """Probabilities given the rules and the evidence: (n, classes), or (n, width) of columns being true."""
         logits = self._logits(X)
-        p = self.targets_.probabilities(self.decoder_.marginals(logits, seen(self.targets_, evidence)))
+        p = self.targets_.probabilities(self.decoder_.marginals(logits, seen(self.targets_, evidence, X)))
         form = getattr(self, "_sklearn_output_config", {}).get("transform", "default")
         return p if form == "default" else self.targets_.frame(p, form, X)
 
@@ -59,7 +59,7 @@ class Answering(ClassifierMixin, BaseEstimator):
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None, *, evidence: Any = None) -> list[Any]:
         """Labels for all rows, drawn `n` times from p(y | x, valid, evidence): a list of what `predict` gives."""
-        logits, known = self._logits(X), seen(self.targets_, evidence)
+        logits, known = self._logits(X), seen(self.targets_, evidence, X)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         return [self.targets_.decode(columns, X) for columns in self.decoder_.sample(logits, n, seed, known)]
 
@@ -76,7 +76,7 @@ class Answering(ClassifierMixin, BaseEstimator):
         logits = self._logits(X)
         columns = self.targets_.encode(y)
         check_consistent_length(logits, columns)
-        return right(self.decoder_.best(logits, seen(self.targets_, evidence)), columns, sample_weight)
+        return right(self.decoder_.best(logits, seen(self.targets_, evidence, X)), columns, sample_weight)
 
     def _logits(self, X: Any) -> torch.Tensor:
         check_is_fitted(self, "network_")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from dssl.data.features import require_finite
-from dssl.data.targets import Targets, plain
+from dssl.data.targets import Targets, index_of, plain
 from dssl.errors import DataError
 from dssl.logic.labels import Columns
 from dssl.models.decoding import Decoder
@@ -118,17 +118,35 @@ def run(network: nn.Module, x: Any, standardise: Callable[[Any], Any] | None = N
     return torch.cat(parts).float()
 
 
-def seen(targets: Targets, evidence: Any) -> Columns | None:
-    """What is known of rows, in a form of labels or of columns, as columns (n, width).
+def seen(targets: Targets, evidence: Any, rows: Any = None) -> Columns | None:
+    """What is known of `rows`, in a form of labels or of columns, as columns (n, width).
+
+    Pandas frames go together by the places of their rows, as everywhere in scikit-learn; if both name their rows, and
+    not in the same way, that would be another row's evidence.
 
     >>> seen(Targets.of(["cat", "dog", "eel"]), np.array([[0, np.nan, np.nan]])).tolist()  # not a cat
     [[0.0, nan, nan]]
     """
     if evidence is None:
         return None
+    _require_one_index(rows, evidence)
     given = plain(evidence) if targets.form == "classes" else None
     columns = given is not None and (not isinstance(given, np.ndarray) or given.ndim == 2)
     return targets.space.encode(given) if columns else targets.encode(evidence)
+
+
+def _require_one_index(rows: Any, evidence: Any) -> None:
+    """An error if rows and evidence have indices of their own that differ."""
+    first, second = index_of(rows), index_of(evidence)
+    if first is None or second is None or len(first) != len(second):
+        return
+    places = list(range(len(first)))
+    odd = [i for i, (a, b) in enumerate(zip(first, second)) if a != b]
+    if odd and list(first) != places and list(second) != places:
+        raise DataError(
+            f"the evidence is about other rows than X: its row {odd[0]} is called {second[odd[0]]!r}, that of X "
+            f"{first[odd[0]]!r}\nGive evidence.loc[X.index], or .reset_index(drop=True) if the order is the same."
+        )
 
 
 def right(best: Columns, known: Columns, sample_weight: Any = None) -> float:

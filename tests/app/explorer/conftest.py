@@ -16,7 +16,7 @@ import torch
 from dssl import DSSLClassifier, save
 from dssl.app.report import write_report
 from dssl.app.summary import Origin, summarise
-from dssl.data.columns import find_columns
+from dssl.data.meaning import find_columns
 from dssl.data.preprocessing import Preprocessing
 from dssl.data.tables import read
 

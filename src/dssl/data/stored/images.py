@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import math
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -15,13 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dssl.data.rows import Batch, Data
+from dssl.data.rows import Batch, Data, Rows
 from dssl.errors import DataError
 
 if TYPE_CHECKING:
     from dssl.logic.space import LabelSpace
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
+_BYTES = 1 << 23  # of pixels that are decoded at a time where all are gone through
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -52,6 +54,7 @@ class ImageFolderData(Data):
         if channels not in _MODES:
             raise DataError(f"images with {channels} channels\nUse 1 (grey), 3 (RGB) or 4 (RGBA).")
         self._decode = partial(_decode, size=size, mode=_MODES[channels])
+        self.shape = (channels, *size)
         self.paths = sorted(p for p in self._folder.rglob("*") if p.suffix.lower() in _SUFFIXES)
         if not self.paths:
             raise DataError(
@@ -71,15 +74,26 @@ class ImageFolderData(Data):
     def __len__(self) -> int:
         return len(self.paths)
 
+    @property
+    def at_once(self) -> int:
+        """How many images may be decoded at a time."""
+        return max(1, _BYTES // math.prod(self.shape))
+
+    def parts(self) -> Iterator[tuple[Rows, Batch]]:
+        """All rows in order, as many at a time as may be in memory."""
+        for start in range(0, len(self), self.at_once):
+            rows = np.arange(start, min(start + self.at_once, len(self)))
+            yield rows, self.batch(rows)
+
     def batch(self, indices: Any) -> Batch:
         rows = np.asarray(indices, np.int64)
-        paths = [self.paths[i] for i in rows]
-        if self._workers:
-            images = self._decoded(paths)
-        else:
-            images = [self._decode(path) for path in paths]
-        x = torch.from_numpy(np.stack(images)).float().div_(255)
+        x = torch.from_numpy(self.pixels(rows)).float().div_(255)
         return Batch(x, self._y[torch.from_numpy(rows)], torch.ones(len(rows)))
+
+    def pixels(self, rows: Rows) -> NDArray[np.uint8]:
+        """Some images as bytes (n, channels, height, width)."""
+        paths = [self.paths[i] for i in rows]
+        return np.stack(self._decoded(paths) if self._workers else [self._decode(path) for path in paths])
 
     def _decoded(self, paths: list[Path]) -> list[NDArray[np.uint8]]:
         try:

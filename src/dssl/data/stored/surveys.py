@@ -70,12 +70,15 @@ def survey(data: Data, mended: Callable[[Columns], Columns], seed: int) -> Surve
     random = np.random.default_rng(seed)
     most = _most(data)
     chosen = np.sort(np.concatenate([_some(data.labelled, most, random), _some(data.unlabelled, most, random)]))
-    sums, x, weight, labels, weights = _Moments(), [], [], [], []
-    unlabelled = 0.0
+    sums, weight, labels, weights = _Moments(), [], [], []
+    unlabelled, at, x = 0.0, 0, np.empty(0)
     for rows, batch in data.parts():
         sums.add(batch)
         inside = chosen[np.searchsorted(chosen, rows[0]) : np.searchsorted(chosen, rows[-1], "right")] - rows[0]
-        x.append(batch.x[inside].numpy())
+        some = batch.x[inside].numpy()
+        x = x if at or x.size else np.empty((len(chosen), *some.shape[1:]), some.dtype)
+        x[at : at + len(some)] = some
+        at += len(some)
         weight.append(batch.weight[inside].numpy())
         known = np.flatnonzero(np.isin(rows, data.labelled, assume_unique=True))
         labels.append(_codes(batch.y[known].numpy()))
@@ -94,7 +97,7 @@ def survey(data: Data, mended: Callable[[Columns], Columns], seed: int) -> Surve
         counts[part] *= all_ / max(1, int(part.sum()))
     mean, variance = sums.result()
     return Survey(data, codes, np.concatenate(weights), unlabelled, mean, variance, chosen,
-                  np.concatenate(x), columns, counts)  # fmt: skip
+                  x, columns, counts)  # fmt: skip
 
 
 def _most(data: Data) -> int:
