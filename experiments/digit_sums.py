@@ -290,10 +290,10 @@ weights; the rule is `digit[1] + digit[2] = total`, and the sum is evidence abou
 passes over the pairs in batches of {settings["batch"]}, in bfloat16 on one thread, with {exact["seeds"]} seeds, each
 with its own pairing. Without rules, training has 100 labelled pictures, or all 60,000 as a bound. Digits are counted on
 the 10,000 test pictures, sums on the 5,000 pairs they make. *Decoded* is the most probable pair that has the known sum.
-*Stuck* counts runs with fewer than {100 * _STUCK:.0f} % of digits right, which settled on wrong digits. The means include
-them. The semantic loss is the exact likelihood of the sum; DP is the same with θ to the power of T; PL takes the
-most probable pair only; the t-norm reads the rule as a disjunction of pairs (as one sum it would be the exact likelihood
-there too).
+*Stuck* counts runs with fewer than {100 * _STUCK:.0f} % of digits right, which settled on wrong digits. The means
+include them. The semantic loss is the exact likelihood of the sum; DP is the same with θ to the power of T; PL takes
+the most probable pair only; the t-norm reads the rule as a disjunction of pairs (as one sum it would be the exact
+likelihood there too).
 
 {markdown(head, lines)}
 

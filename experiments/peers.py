@@ -332,8 +332,9 @@ in per cent, mean ± standard error over {" or ".join(map(str, seeds))} seeds; d
 dssl is ahead of every peer in {len(wins)} of {len(eight)} cases; the goal of {GOAL} of 8 is **{goal}**.
 {f"It is not ahead on {', '.join(losses)}." if losses else "It is behind in no case."}
 Against the best setting in hindsight it is ahead in {len(hindsight)}. The defaults of dssl were chosen with these sets
-and seeds at hand, which can only favour it; on seeds that were new at that time (`defaults_fresh_seeds.json`), its accuracy
-in the same cases, emotions aside, is {100 * abs(fresh):.1f} points {"lower" if fresh < 0 else "higher"} on average.
+and seeds at hand, which can only favour it; on seeds that were new at that time (`defaults_fresh_seeds.json`), its
+accuracy in the same cases, emotions aside, is {100 * abs(fresh):.1f} points {"lower" if fresh < 0 else "higher"} on
+average.
 
 With more labels, where less is left to gain from unlabelled rows, it is ahead in {len(more)} of {len(rest)} cases:
 

@@ -50,8 +50,8 @@ This page has what the methods do, measured: the paper's tables and figures, rul
 and other systems beside ours. Every number on this page is computed from a file in `experiments/results`, which has the
 settings, every single run with its seed, the versions and the seconds; `python experiments/results.py --write` writes
 the page, and a test fails if they differ. `make reproduce` does everything again in `experiments/again`, and says
-how far the new runs are from these; if it is stopped, the same command goes on from there. It needs the data sets (`DSSL_DATA`).
-After ± is the standard error of the mean over seeds.
+how far the new runs are from these; if it is stopped, the same command goes on from there. It needs the data sets
+(`DSSL_DATA`). After ± is the standard error of the mean over seeds.
 
 {markdown(["command", "runs", "minutes of one core"], [*rows, ["`make reproduce`", "", f"{total:.0f}"]])}
 

@@ -361,9 +361,9 @@ the rules; "label" is right if type and all parts are.
 
 Of raw predictions, {", ".join(rate)} are valid, in the mean over shares of labels; all decoded ones are. Decoding
 alone, without rules in training, changes exact labels by {100 * decoding:+.1f} points. {METHODS[best]}, the best of our
-priors when decoded, differs by {100 * gain:+.1f} points from no rules in training and by {100 * peer:+.1f} from LTNtorch,
-decoded the same way. Rules in the likelihood differ by {100 * exact:+.1f} points from no rules in training. A run takes
-{seconds[best]:.1f} s, with LTNtorch {seconds["ltn"]:.1f} s.
+priors when decoded, differs by {100 * gain:+.1f} points from no rules in training and by {100 * peer:+.1f} from
+LTNtorch, decoded the same way. Rules in the likelihood differ by {100 * exact:+.1f} points from no rules in training. A
+run takes {seconds[best]:.1f} s, with LTNtorch {seconds["ltn"]:.1f} s.
 
 ![Valid predictions and exact labels by share of labels](pictures/zoo.svg)
 """
