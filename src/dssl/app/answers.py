@@ -126,7 +126,7 @@ class AnswerFile:
         if not _ID.fullmatch(id):
             raise DataError(f"'{shown(id)}' cannot be the id of an answer\nGive 8 to 64 letters, digits or dashes.")
         if kind not in (LABEL, CANNOT_TELL) or len(cells) != len(self.names):
-            raise DataError(f"this is no answer: {shown(kind)}, {len(cells)} cells\nGive a cell for each variable.")
+            raise DataError(f"this is not an answer: {shown(kind)}, {len(cells)} cells\nGive a cell for each variable.")
         with self._held() as written:
             same = next((answer for answer in written if answer.id == id), None)
             if same is not None:

@@ -125,7 +125,7 @@ class Labelling:
         names = {v.name for v in self.space.variables}
         found = [set(split(text or "", self.separator)) - names for text in _texts(table, self.columns[0])]
         every = Counter(name for row in found for name in row)
-        what = f"labels in '{self.columns[0]}' are of names that training rows do not have, and count as missed: "
+        what = f"labels in '{self.columns[0]}' have names that training rows do not have, and count as missed: "
         notes.add(what, every.total(), listed(sorted(every), 6))
         return np.array([len(row) for row in found], np.int64)
 

@@ -208,7 +208,7 @@ class DSSLClassifier(Answering):
         self._validate_params()
         if self.warm_start or any(given is not None for given in more):
             raise DataError(
-                "Data have labels and weights of their own\nLeave out y, weights, extra labels, warm_start."
+                "a Data object has its own labels and weights\nLeave out y, weights, extra labels, warm_start."
             )
         self.targets_ = Targets.of_space(space_of_data(data, self.rules))
         self.space_, self.classes_ = self.targets_.space, self.targets_.classes
@@ -485,8 +485,8 @@ class DSSLClassifier(Answering):
         if "network_" not in self.__dict__ or self.decoder_.components == asked:
             return asked
         raise ValueError(
-            f"the model has {self.decoder_.components} components and cannot go on with {asked}\n"
-            "Fit a new one, or without warm_start."
+            f"the model has {self.decoder_.components} components and cannot continue with {asked}\n"
+            "Fit a new model, or leave out warm_start."
         )
 
     def _open_in_a_batch(self, lesson: Lesson) -> int:

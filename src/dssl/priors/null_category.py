@@ -41,7 +41,7 @@ class NullCategoryPrior(CountingPrior):
     ) -> None:
         super().__init__(space, weights=weights, circuit=circuit)
         if not 0 <= float(width) < math.inf:
-            raise ValueError(f"the width of the null category is a number that is not negative, not {width!r}")
+            raise ValueError(f"the width of the null category must be a number, 0 or more, not {width!r}")
         self.width = float(width)
 
     def spike(self, log_theta: Tensor) -> Tensor:

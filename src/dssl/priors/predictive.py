@@ -269,7 +269,7 @@ class Predictive:
         """The divergence of labels that are decided from the top down."""
         here, there = (self.family.blocks.literals(p.log_values) for p in (self, other))
         if self.allowed is not None:
-            raise DataError("the divergence given evidence is for rules with a circuit\nLeave out the evidence.")
+            raise DataError("the divergence given evidence needs a circuit of the rules\nLeave out the evidence.")
         ahead = self.family.circuit.divergence(*here, *there)  # type: ignore[union-attr]
         return (ahead + self.family.circuit.divergence(*there, *here)) / 2 if symmetric else ahead  # type: ignore[union-attr]
 

@@ -25,7 +25,7 @@ class Unbound:
     >>> from dssl.priors import DeterministicPrior
     >>> sharp = DeterministicPrior(power=10.0)
     >>> sharp
-    DeterministicPrior(power=10.0), of no label space yet
+    DeterministicPrior(power=10.0),not bound to a label space yet
     >>> float(sharp(LabelSpace("a, b")).power)
     10.0
     """
@@ -37,7 +37,7 @@ class Unbound:
         return self.kind(space, **self.options)
 
     def __repr__(self) -> str:
-        return f"{self._written('')}, of no label space yet"
+        return f"{self._written('')},not bound to a label space yet"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("kind", "options"):

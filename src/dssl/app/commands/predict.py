@@ -47,7 +47,8 @@ def predict(
     ] = None,
     id: Annotated[str | None, Parameter(help="Column that names the rows. Default: as in training.")] = None,
     engine: Annotated[
-        Literal["local", "ray"], Parameter(help="What computes: this process, or a Ray cluster, on Parquet files.")
+        Literal["local", "ray"],
+        Parameter(help="Where to compute: in this process, or on a Ray cluster (Parquet files only)."),
     ] = "local",
     json: Annotated[bool, JSON] = False,
 ) -> None:

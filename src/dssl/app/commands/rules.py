@@ -48,7 +48,7 @@ def check(
         terminal.say(f"{count:,} of {every:,} labels are valid")
     except BudgetError:
         count = None
-        terminal.say(f"some of {every:,} labels are valid; how many is not counted in {_CHECKING:g} s")
+        terminal.say(f"some of {every:,} labels are valid; counting them takes more than {_CHECKING:g} s")
     terminal.result(
         {
             "file": str(file), "variables": [v.name for v in space.variables], "rules": len(space.rules),
@@ -72,7 +72,7 @@ def list_(
     file: Annotated[Path, _FILE],
     /,
     *,
-    limit: Annotated[int, Parameter(help="Labels to list at most.")] = 20,
+    limit: Annotated[int, Parameter(help="How many labels to list, at most.")] = 20,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """The labels that obey the rules."""
@@ -263,7 +263,7 @@ def learn(
     out: Annotated[Path | None, Parameter(help="File for the rules.")] = None,
     tolerance: Annotated[float, Parameter(help="Share of exceptions that a rule may have.")] = 0.0,
     level: Annotated[float, Parameter(help="Chance that any rule found is a fluke.")] = 0.05,
-    max_clause: Annotated[int, Parameter(help="The most labels that one rule may join.")] = 3,
+    max_clause: Annotated[int, Parameter(help="How many labels one rule may join, at most.")] = 3,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Learn rules from labels, with how often each holds and how certain it is."""

@@ -76,7 +76,7 @@ def reproduce(
     /,
     *more: Annotated[str, Parameter(help="Flags of the experiment, such as --sets.", allow_leading_hyphen=True)],
     full: Annotated[
-        bool, Parameter(help="With the paper's full settings, where the default is shorter.", negative="")
+        bool, Parameter(help="Use the paper's full settings where the default is shorter.", negative="")
     ] = False,
 ) -> int:
     """Run an experiment again, such as a table or figure of the paper, in the folder experiments/again.

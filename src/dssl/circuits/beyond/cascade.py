@@ -175,8 +175,9 @@ class Cascade:
                 return out
             out[bad] = self._thrown(pos[bad], neg[bad], known.rows(bad), generator)
         raise DataError(
-            f"{_ROUNDS:,} labels drawn for a row, and none agrees with the classes that are known to fail\n"
-            "Say of classes above them whether they hold."
+            f"{_ROUNDS:,} labels were drawn for a row, and none agrees with the classes that are known not to hold\
+"
+            "Say whether the classes above them hold."
         )
 
     def mpe(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> tuple[Tensor, Tensor]:
@@ -260,9 +261,9 @@ class Cascade:
             if known.doubtful is not None:
                 row = int(known.doubtful.any(-1).int().argmax())
                 raise DataError(
-                    f"{what} given that class {int(known.doubtful[row].int().argmax())} of row {row} fails: it is not "
-                    "known whether the classes above it hold, and then classes depend on each other\n"
-                    "Say of the classes above it whether they hold, or draw samples, which are exact."
+                    f"{what} given that class {int(known.doubtful[row].int().argmax())} of row {row} does not hold: it "
+                    "is not known whether the classes above it hold, and then classes depend on each other\n"
+                    "Say whether the classes above it hold, or draw samples, which are exact."
                 )
         return known
 
@@ -332,7 +333,7 @@ def _require_probabilities(pos: Tensor, neg: Tensor, free: Tensor) -> None:
     total = torch.logaddexp(pos[row].detach(), neg[row].detach())[free[row]]
     if not bool((total.abs() < _OFF).all()):
         raise DataError(
-            "weights that are not probabilities: implications without a circuit are weighed class by class, from the "
+            "the weights are not probabilities: implications without a circuit are weighted class by class, from the "
             "top down\nUse prior=None or prior='auto' with such rules, or compile them: space.compile(budget_s=600)."
         )
 

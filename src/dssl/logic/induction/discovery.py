@@ -55,7 +55,7 @@ class Discovery:
         if self.miner.explained:
             self.limits.append(
                 f"{self.miner.explained:,} combinations that did not occur are left out: "
-                "one other variable accounts for it"
+                "one other variable explains each of them"
             )
         return self.candidates
 

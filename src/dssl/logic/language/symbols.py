@@ -180,7 +180,7 @@ def implies(premise: Any, conclusion: Any) -> Formula:
 def xor(*args: Any) -> Formula:
     """An odd number of some formulas hold. Unlike ``^`` it says where it ends: ``xor(a, b) | c``."""
     if not args:
-        raise RuleError("xor() of nothing", remedy="Give at least one formula.")
+        raise RuleError("xor() is empty", remedy="Give at least one formula.")
     return Xor.of(*map(as_formula, args))
 
 

@@ -95,9 +95,9 @@ class Found:
 
     def said(self) -> tuple[str, str]:
         """As a line of a plan: what is done, and why."""
-        figures = f"squared error of {self.rows:.0f} left-out labels {self.before:.2f}, then {self.after:.2f}"
+        figures = f"squared error of {self.rows:.0f} left-out labels: {self.before:.2f} before, {self.after:.2f} after"
         if self.constant:
-            return "label frequencies", f"{figures}: rows tell nothing about labels that can be shown"
+            return "label frequencies", f"{figures}: features do not help measurably to predict labels"
         if self.ridge:
             return f"{self.share:.0%} of a ridge model", figures
         return f"sharpness × {self.network:.2g}", figures

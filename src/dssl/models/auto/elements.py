@@ -99,7 +99,7 @@ def find_elements(
         )
     if among and not found:
         raise DataError(
-            f"'{network}' reads elements of a row, and no array of the rules has as many as rows of shape "
+            f"'{network}' reads elements of a row, and no array of the rules has as many elements as rows of shape "
             f"{tuple(shape)} have parts\nDeclare one, as in tag[1..{shape[0]}]: {{…}}; or name them by elements=[…]."
         )
     return found[0] if found else None
@@ -226,7 +226,7 @@ def build_network(
         return make_network(named, example, output_width(space.width, components), seed=seed)
     if components > 1:
         raise ValueError(
-            f"components={components} are of rows that are read as a whole, and here each element is read by itself\n"
+            f"components={components} are for rows that are read as a whole, and here each element is read by itself\n"
             "Use components=1, or elements=None."
         )
     return make_element_network(

@@ -44,5 +44,5 @@ def judge_scales(
     taken, other = ("one for all", "one each") if np.allclose(found.scale, one.scale) else ("one each", "one for all")
     if left[other].behind(left[taken]) <= _BETTER:
         taken, other = other, taken
-    figures = f"leaves {left[taken].share:.0%} of the variance of left-out labels, {other} {left[other].share:.0%}"
+    figures = f"leaves {left[taken].share:.0%} of the variance of left-out labels unexplained, {other} {left[other].share:.0%}"
     return (one if taken == "one for all" else each), (taken, figures)

@@ -177,7 +177,7 @@ def _rows(source: Source, token: Token, name: str) -> Iterator[FileRow]:
 def _text(source: Source, token: Token, name: str) -> str:
     file = in_quotes(shown(name))
     if source.folder is None:
-        source.fail(token.at, f"this text cannot name a file, as it does: {file}", _IN_BRACES)
+        source.fail(token.at, f"this text must not name files, and it names {file}", _IN_BRACES)
     if "://" in name:
         source.fail(token.at, f"{file} is an address, not a file", "Download it, and name the file.")
     try:
