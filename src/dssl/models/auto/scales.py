@@ -44,5 +44,6 @@ def judge_scales(
     taken, other = ("one for all", "one each") if np.allclose(found.scale, one.scale) else ("one each", "one for all")
     if left[other].behind(left[taken]) <= _BETTER:
         taken, other = other, taken
-    figures = f"leaves {left[taken].share:.0%} of the variance of left-out labels unexplained, {other} {left[other].share:.0%}"
+    share, others = (f"{left[name].share:.0%}" for name in (taken, other))
+    figures = f"leaves {share} of the variance of left-out labels unexplained, {other} {others}"
     return (one if taken == "one for all" else each), (taken, figures)

@@ -55,7 +55,7 @@ class Seen:
         """As a line of a plan: what is done, and why."""
         tried = ", ".join(f"{name} {error:.2f}" for name, error in self.errors.items())
         return ", ".join(self.taken) or "as they are", (
-            f"squared error of {self.rows} left-out labels {self.plain:.2f} as they are; if rows are {tried}"
+            f"squared error of {self.rows} left-out labels {self.plain:.2f} for rows as they are, {tried}"
         )
 
 
