@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trained:
-    """A model and what it needs to read files. `notes` collects what had to be corrected in them."""
+    """A model and what it needs to read files. `notes` collects what had to be corrected in files."""
 
     model: DSSLClassifier
     preprocessing: Preprocessing

@@ -55,7 +55,7 @@ class Circuit:
     the leading shape and, where its answer is a number, differentiable. With `strict=True` a query raises `DataError`
     when the weights of a row leave no valid label; otherwise that row's log weight is −inf.
 
-    Threads may share it: queries change nothing, and its arrays are its own and cannot be written to.
+    Threads may share it: queries change nothing, and its arrays cannot be written to.
     """
 
     kind: NDArray[np.int8]

@@ -54,7 +54,7 @@ _KEY = re.compile(r"(?i)(^|[\W_])(id|ids|key|uuid|guid|index|idx|nr|no|number|ro
 
 @dataclass(frozen=True)
 class Column:
-    """A column and what becomes of it.
+    """A column of a table, and what becomes of it.
 
     `kind`: "numeric", "boolean", "categorical", "date", "text", "embedded", or "left out" with `why`. `fill` replaces
     missing entries: the mean, the most frequent value, or a date. With `flagged`, a further input says where entries

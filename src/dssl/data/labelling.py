@@ -67,8 +67,8 @@ class Labelling:
     def encode(self, table: Table, *, measured: bool = False) -> Columns:
         """Labels as columns (n, width) of the space; an error lists the entries that fit none of its values.
 
-        In rows that a model is only `measured` on, cells of several names may hold others than the space has: a model
-        cannot know them, and `missed` counts them.
+        In rows on which a model is only `measured`, cells of several names may hold names that the space does not have:
+        a model cannot know them, and `missed` counts them.
         """
         if self.separator is not None:
             return self._encode_sets(table, measured)

@@ -1,4 +1,4 @@
-"""Operations on spaces: what is known set, variables forgotten, two spaces compared label by label."""
+"""Operations on spaces: known values set, variables forgotten, two spaces compared label by label."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MAX_ROWS = 20_000  # labels that are gone through where rules cannot be rewritte
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Whether two spaces have the same valid labels; it is true if they have.
+    """Whether two spaces have the same valid labels; it is true if they do.
 
     If not, `label` is valid in the `valid_in` space, "first" or "second", and breaks the rules `broken` of the other.
     """
@@ -94,7 +94,7 @@ def _outside(one: LabelSpace, other: LabelSpace) -> dict[str, Value] | None:
 
 
 def forget(space: LabelSpace, names: Iterable[str]) -> tuple[tuple[Variable, ...], tuple[Rule, ...]]:
-    """Variables and rules without some variables: a label is valid if it can be completed by them."""
+    """Variables and rules without some variables: a label is valid if the left-out ones can complete it."""
     scope = Scope(space.variables)
     left = {scope[name].name: scope[name] for name in ([names] if isinstance(names, str) else names)}
     kept = tuple(variable for variable in space.variables if variable.name not in left)

@@ -23,7 +23,7 @@ def refit(
     json: Annotated[bool, JSON] = False,
     quiet: Annotated[bool, Parameter(help="Print only warnings and errors.", **FLAG)] = False,
 ) -> int:
-    """Fit a run again with the answers that people gave since, from its last weights, into a new folder."""
+    """Fit a run again, from its last weights, with the answers that people have given since, into a new folder."""
     if not run.exists():
         raise FileNotFoundError(2, "No such file or directory", str(run))
     if steps is not None and steps < 1:

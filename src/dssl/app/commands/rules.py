@@ -60,7 +60,7 @@ def check(
 
 @app.command
 def count(file: Annotated[Path, _FILE], /, *, json: Annotated[bool, JSON] = False) -> None:
-    """How many labels obey the rules."""
+    """Count the labels that obey the rules."""
     terminal = Terminal(as_json=json)
     found = _count(_read(file))
     terminal.say(str(found))
@@ -75,7 +75,7 @@ def list_(
     limit: Annotated[int, Parameter(help="How many labels to list, at most.")] = 20,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """The labels that obey the rules."""
+    """List the labels that obey the rules."""
     if limit < 1:
         raise UsageError(f"--limit {limit} lists nothing\nGive 1 or more.")
     terminal = Terminal(as_json=json)
@@ -151,7 +151,7 @@ def show(
     expand: Annotated[bool, Parameter(help="Write loops out, one rule per line.", negative="")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Print the variables and rules as they are read."""
+    """Print the variables and rules as they were read."""
     from dssl.logic import json_form
     from dssl.logic.language.parser import text_of
 
@@ -171,7 +171,7 @@ def format_(
     check: Annotated[bool, Parameter(help="Change nothing; exit with 1 if the file is not tidy.", negative="")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> int:
-    """Set the usual spaces in a file of rules. Comments, indents and the meaning stay as they are."""
+    """Tidy a file of rules: set the usual spaces. Comments, indents and the meaning stay as they are."""
     from dssl.files import write_whole
     from dssl.logic.language.parser import parse
     from dssl.logic.language.tokens import Source, tidied
@@ -197,7 +197,7 @@ def explain(
     label: Annotated[str | None, Parameter(help='A label, whole or in part, as in "legs=1 species=cat".')] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Why rules contradict each other, what they force or repeat, or what is wrong with a label."""
+    """Explain why rules contradict each other, what they force, what is redundant, or what is wrong with a label."""
     terminal = Terminal(as_json=json)
     try:
         space = _read(file)
@@ -266,7 +266,7 @@ def learn(
     max_clause: Annotated[int, Parameter(help="How many labels one rule may join, at most.")] = 3,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Learn rules from labels, with how often each holds and how certain it is."""
+    """Learn rules from labels, and say how often each holds and how certain it is."""
     from dssl.data.columns import require
     from dssl.data.labelling import label_frame
     from dssl.data.tables import read

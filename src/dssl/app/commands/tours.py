@@ -52,7 +52,7 @@ def report(
     out: Annotated[Path | None, Parameter(help="File for the page. Default: report.html of the run.")] = None,
     browser: Annotated[bool, Parameter(help="Open the page.", negative="--no-browser")] = True,
 ) -> None:
-    """Write the report of a run anew, from its summary, and open it."""
+    """Write the report of a run again, from its summary, and open it."""
     if not run.exists():
         raise FileNotFoundError(2, "No such file or directory", str(run))
     from dssl.app.report import write_report

@@ -1,4 +1,4 @@
-"""What a run comes to, in sentences: how good it is, against what, what to do next, and what stands out."""
+"""What a run amounts to, in sentences: how good it is, against what, what to do next, and what stands out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Cascade: labels that obey implications, decided from the top down. Hierarchies of any width need no circuit.
 
-A class whose classes above all hold is *open*: it holds with its own probability σ(u). Any other class fails. So
+A class is *open* if all classes above it hold: it then holds with its own probability σ(u). Other classes fail. So
 p(y) = Π over open classes of σ(±u), which adds up to one (MATH §8). The same in other words: every class has a coin of
 its own, all thrown independently, and holds if its coin and those of all classes above it say so.
 
@@ -51,7 +51,7 @@ class Cascade:
     tensor([0.])
 
     `log_pos` and `log_neg` (..., width) are log σ(u) and log σ(−u), of a class that is open; −inf is evidence, as it is
-    for a `Circuit`. Other weights do not add up to one, and are refused: what needs them is for circuits.
+    for a `Circuit`. Weights that do not add up to one are refused: questions that need them are for circuits.
     Threads may share it.
     """
 

@@ -180,7 +180,7 @@ class Discovery:
     # ---- covers and counts ----
 
     def find_covers_and_counts(self) -> None:
-        """Wider clauses and bounds on counts, if they are a surprise given the rules found before them.
+        """Wider clauses and bounds on counts, if they are a surprise given the rules found earlier.
 
         They have no failures, whatever the tolerance.
         """

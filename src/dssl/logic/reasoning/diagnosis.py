@@ -62,7 +62,7 @@ class Diagnosis:
 def diagnose(space: LabelSpace) -> Diagnosis:
     """Forced variables, values that never occur, rules without effect, and premises that can never hold.
 
-    Where sums are too large for the solver, circuits tell the same, but blame all other rules together.
+    Where sums are too large for the solver, circuits find the same, but blame all other rules together.
     """
     try:
         doctor = _Doctor(space)

@@ -1,7 +1,7 @@
 """Committee: networks that were trained apart, and answer together.
 
-Where most columns are rare, two networks that differ in nothing but their first weights rank rows differently, and
-their mean ranks them better than either.
+Where most columns are rare, two networks that differ only in their first weights rank rows differently, and their
+mean ranks them better than either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plan: what "auto" comes to, decided from labels and rows before training, with a reason for each decision.
+"""The plan: what "auto" means for these data, decided from labels and rows before training, with reasons.
 
 What the user sets is kept, and the rest is planned around it. Nothing here ever sees a test row.
 """
@@ -61,11 +61,11 @@ class Decision:
 class Plan:
     """What training does, and why. Printed, it is a table.
 
-    `views`: how rows are seen; `matching`: what is guessed of a row's weak view is asked for in its strong one.
-    `neighbours`: near rows are drawn together. `teacher` (n, width): probabilities that unlabelled rows learn from.
-    `given_rules`: likelihood and divergences are of p(y | V). `above`: outputs are log odds given the class above.
-    `beside`: the judge, whose best ridge model may answer beside the network; `ground`: what it knows of the rows.
-    `components`: of how many predictions the model is a mixture. `members`: networks, trained apart and averaged.
+    `views`: how rows are seen; `matching`: a guess about a row's weak view is asked for in its strong view.
+    `neighbours`: predictions of near rows are drawn together. `teacher` (n, width): probabilities that unlabelled rows
+    learn from. `given_rules`: likelihood and divergences are of p(y | V). `above`: outputs are log odds given the class
+    above. `beside`: the judge, whose best ridge model may answer beside the network; `ground`: what it knows about the
+    rows. `components`: of how many predictions the model is a mixture. `members`: networks, trained apart and averaged.
     `prior_weight` and `balance` are weights; `shares`, the frequencies of labels, if those of the labels are not taken.
     """
 
@@ -139,14 +139,14 @@ def make_plan(
     likelihood       independent  there are no rules
     outputs          log odds     of the labels' frequencies
 
-    `asked`: why unlabelled rows are used in any case; `alone`: why they are not. With ``judges=False`` labels are not
-    asked what helps, which takes about a second. `ground`: what a plan by more labels knows of the rows already.
-    `calibrated`: whether left-out labels will say how sure predictions are. `several`: whether networks may be
+    `asked`: why unlabelled rows are used in any case; `alone`: why they are not. With ``judges=False`` labels do not
+    decide what helps, which would take about a second. `ground`: what a plan from more labels already knows about the
+    rows. `calibrated`: whether left-out labels will say how sure predictions are. `several`: whether networks may be
     more than one.
-    `circuit`: who answers for the rules; labels are asked only where it is the exact circuit.
+    `circuit`: who answers for the rules; labels decide only if it is the exact circuit.
     `elements`: what one reader reads in each row, and why, if it reads elements; `anchored`: whether some element was
-    labelled with each of the values, so that no reading is as good as another. `augment`: views of rows as they were
-    asked for; "auto" asks labels which changes of images they withstand.
+    labelled with each of the values, so that no two readings are equally good. `augment`: views of rows as they were
+    asked for; with "auto" labels decide which changes of images leave them as they are.
     """
     if not judges or alone or elements or isinstance(circuit, Cascade | Superset) or are_texts(space, x):
         ground = None

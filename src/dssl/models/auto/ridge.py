@@ -1,7 +1,7 @@
 """Ridge models: what ridge regression learned from labels, as a module that answers for any row, beside a network.
 
 A network and a ridge model err in different ways, and half of each is nearly always better than either alone. How much
-of each is said by labels that neither had seen, see `calibration`.
+of each to take is decided by labels that neither had seen, see `calibration`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Views: which changes of images leave labels as they are, asked of labelled rows that a network had not seen.
+"""Views: which changes of images leave labels as they are, decided by labelled rows that a network had not seen.
 
 A shifted image usually shows what it showed before, and a mirrored digit does not. So one small network after the other
 learns half of the labelled rows, seen as they are or changed in one way, and says what the other half shows. A change
-is taken if left-out labels are predicted better for it; nothing is taken on trust.
+is used if left-out labels are predicted better with it; nothing is taken on trust.
 """
 
 from __future__ import annotations

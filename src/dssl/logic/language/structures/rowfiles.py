@@ -1,7 +1,7 @@
 """Rows of a table from a file: ``table(x, y) in "rows.csv"``.
 
-The file is read once, when the rules are, and its rows are part of the rules from then on: what is printed or saved has
-them in braces, and nobody needs the file again. Rules from elsewhere, such as a saved model's, cannot name a file.
+The file is read once, when the rules are, and its rows are part of the rules from then on: printed and saved rules have
+them in braces, and do not need the file. Rules from elsewhere, such as a saved model's, cannot name a file.
 """
 
 from __future__ import annotations
