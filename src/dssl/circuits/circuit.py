@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MOST = (1 << 31) - 8  # nodes, edges and literals together: the kernels number them in 32 bits
 _FORMAT, _VERSION = "dssl circuit", 1
-_ANEW = "Compile the rules with this version of dssl and save the circuit anew."
+_ANEW = "Compile the rules with this version of dssl and save the circuit again."
 _DTYPES = {
     "kind": np.int8,
     "literal": np.int32,

@@ -75,7 +75,7 @@ def require_decomposable(circuit: Circuit) -> None:
         names = ", ".join(repr(name) for name in column_names(circuit)[slice(*circuit.starts[block : block + 2])][:3])
         raise DataError(
             f"this circuit is not decomposable: two children of node {node}, an AND, mention {names}. "
-            "Was its file damaged or edited? Compile the rules anew; circuit.verify() says more."
+            "Was its file damaged or edited? Compile the rules again; circuit.verify() says more."
         )
     _decomposable.add(circuit)
 

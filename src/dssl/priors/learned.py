@@ -30,7 +30,7 @@ from dssl.priors.predictive import Family, Predictive
 from dssl.priors.relaxations import POWER, DeterministicPrior
 
 _FORMAT, _VERSION = "dssl learned prior", 1
-_ANEW = "Learn the prior anew with this version of dssl, and save it."
+_ANEW = "Learn the prior again with this version of dssl, and save it."
 _POWERS = (0.01, 1e4)  # the range of T that is searched
 _EDGE = 1e-7  # θ is taken to be at least this far from 0 and 1, the accuracy of float32
 _ARRAYS = ("kind", "literal", "ptr", "child", "starts", "categorical")

@@ -43,7 +43,7 @@ class Unlabelled:
 
 
 class Desk:
-    """The calls of the Label tab for a run. Answers are in a file, which every worker and every server reads anew."""
+    """The calls of the Label tab for a run. Answers are in a file, which every worker and every server reads again."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

@@ -45,7 +45,7 @@ from dssl.priors import LearnedPrior
 
 _FORMAT, _VERSION = "dssl model", 2
 _WEIGHTS, _FACTS, _CARD = "model.safetensors", "model.json", "README.md"
-_ANEW = "Save the model anew, or fetch an intact copy."
+_ANEW = "Save the model again, or fetch an intact copy."
 _MOST_INPUTS = 1 << 28  # numbers of one row
 _MOST_MEMBERS = 16
 _NO_MODEL = (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
