@@ -343,7 +343,8 @@ With more labels, where less is left to gain from unlabelled rows, it is ahead i
 ![Accuracy of dssl and its peers in each case](pictures/peers.svg)
 
 Means over the eight cases. In the logarithmic loss, probabilities below {settings.least:g} count as {settings.least:g}.
-The time is processor time of one fit on one thread, without the choice of settings: a network takes longer than a graph of few rows.
+The time is processor time of one fit on one thread, without the choice of settings: a network takes longer than a graph
+of few rows.
 
 {markdown(["", "logarithmic loss", "calibration error", "seconds per fit"], quality)}
 

@@ -55,7 +55,7 @@ how far the new runs are from these; if it is stopped, the same command goes on 
 
 {markdown(["command", "runs", "minutes of one core"], [*rows, ["`make reproduce`", "", f"{total:.0f}"]])}
 
-Two runs go at a time, on two cores without a GPU; all but those of sudoku and of digit sums were made by one `make
+Two runs were made at a time, on two cores without a GPU; all but those of sudoku and of digit sums come from one `make
 reproduce`, in 1 h 56 min.
 {", ".join(made_with)}.
 """

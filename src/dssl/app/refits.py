@@ -47,7 +47,7 @@ def found(said: str, run: Path) -> Path:
 
 
 def learns_further(run: Path, rules: Path | None = None, steps: int | None = None) -> Preparation:
-    """Everything a further fit needs. With other `rules` it starts from the beginning; otherwise it continues the run."""
+    """Everything a further fit needs. With other `rules` it begins again; otherwise it continues the run."""
     record = recorded(run)
     known = {field.name for field in fields(Options)}
     said = {name: value for name, value in record["settings"].items() if name in known and name != "out"}

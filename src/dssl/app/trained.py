@@ -119,7 +119,7 @@ class Trained:
     # ---- labels in ----
 
     def evidence(self, table: Table, columns: Sequence[str]) -> Columns:
-        """What these label columns of a table say of its rows; an error names the line that contradicts the rules."""
+        """What these label columns of a table say about its rows; an error names the line that breaks the rules."""
         every = self.labelling()
         names = dict(zip(every.columns, every.names))
         strange = [column for column in columns if column not in names]

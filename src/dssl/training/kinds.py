@@ -55,7 +55,7 @@ class ByKind:
 
 
 def given(blocks: Blocks, logits: Tensor, y: Tensor) -> Tensor:
-    """Logits (n, width) of θ given what columns y say of each variable on its own.
+    """Logits (n, width) of θ given what columns y say about each variable by itself.
 
     log q(θ, y) contains log p(y | θ), which the likelihood already counts. Given y, known variables are certain, and
     candidates share the rest; so the prior is about what is still open (MATH §1).

@@ -292,7 +292,7 @@ class PlainWeights:
 
 
 class _Known:
-    """What evidence says of rows (n, width): classes that hold and fail for certain, and rows it contradicts (n,).
+    """What evidence says about rows (n, width): classes that hold and fail for certain, and rows it contradicts (n,).
 
     `settled` classes fail though all above them hold. `doubtful` ones fail, and it is not known whether those above
     hold; None if there are none.

@@ -23,7 +23,7 @@ Loop = Callable[[int, int], None]  # (address of scratch, address of the counter
 
 _ALIGNED = 64
 NO_MORE = 1 << 40  # a tile beyond the last of any call
-_LOOK_UP = 0.1  # seconds after which a waiting thread looks up: on Windows nothing else lets it hear Ctrl-C
+_LOOK_UP = 0.1  # seconds after which a waiting thread looks up: on Windows nothing else lets it see Ctrl-C
 
 
 class _Job:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 class Committee(nn.Module):
-    """The mean of what networks say of rows x: (n, width).
+    """The mean of what networks say about rows x: (n, width).
 
     >>> committee = Committee(nn.Linear(2, 1), nn.Linear(2, 1))
     >>> x = torch.ones(1, 2)

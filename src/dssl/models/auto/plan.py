@@ -352,7 +352,7 @@ class _Planner:
             return None
         self.say("teacher", self.judged.best, f"a ridge model leaves {error:.0%} of the variance unexplained")
         told = self.judged.marginals.copy()
-        told[self.judged.rows] = self.judged.left_out  # labelled rows are told what others say of them
+        told[self.judged.rows] = self.judged.left_out  # labelled rows learn what others say about them
         return told
 
     def _prior(self, near: bool, teacher: NDArray[np.float64] | None) -> float:

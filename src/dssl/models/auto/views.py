@@ -30,7 +30,7 @@ from dssl.training.terms.augmentation import Affine, Augmentation, Chain, Cutout
 
 Floats = NDArray[np.float64]
 
-# changes that rows are learned under, and those that only a guess has to withstand
+# changes under which rows are learned, and those under which only a guess has to stay the same
 _WEAK: dict[str, type[Augmentation]] = {"shifted": Shift, "mirrored": Flip}
 _STRONG: dict[str, type[Augmentation]] = {"turned and resized": Affine, "lit otherwise": Lighting, "cut out": Cutout}
 _HALVES = 2
@@ -38,7 +38,7 @@ _ENOUGH = 20  # labelled rows, fewer of which say too little
 _JUDGED = 1000  # labelled rows that are left out
 _BETTER = -0.5  # standard errors by which left-out labels are predicted better, at least
 _STEPS, _BATCH, _RATE = 150, 64, 4e-3
-_LARGEST, _SMALLEST = 32, 4  # pixels a side that the small network looks at, and down to which it halves them
+_LARGEST, _SMALLEST = 32, 4  # pixels per side that the small network looks at, and down to which it halves them
 
 
 @dataclass(frozen=True)
