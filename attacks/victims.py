@@ -113,8 +113,9 @@ def lasting(run: Path) -> dict[str, Any]:
     for name in ("run.json", "summary.json", "model/model.json"):
         facts = json.loads(held[name])
         out[name] = {k: v for k, v in facts.items() if k not in ("created", "seconds", "checksum", "command")}
-        for row in [*out[name].get("curves", []), *out[name].get("history", [])]:
-            row.pop("seconds", None)
+        for timed in ("curves", "history", "comparison"):
+            for row in out[name].get(timed, []):
+                row.pop("seconds", None)
     hold(held["report.html"].rstrip().endswith(b"</html>"), "the report is cut short")
     return out
 

@@ -158,7 +158,7 @@ BESIDE = [
     file(
         "summary",
         "no fields",
-        '{"format": "dssl summary", "version": 2}',
+        '{"format": "dssl summary", "version": 3}',
         Summary.load,
         "is damaged: the file has no 'title … Write the summary again.",
     ),

@@ -79,7 +79,8 @@ def _noise(network: nn.Module, scale: float) -> Iterator[None]:
 
     def add(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         x, *others = inputs
-        size = scale * x.detach().square().mean().sqrt()
+        rows = x.detach().square().flatten(1).mean(1)  # first by row: torch divides one long sum between its threads
+        size = scale * rows.mean().sqrt()
         return x + size * torch.randn_like(x), *others
 
     hooks = [m.register_forward_pre_hook(add) for m in network.modules() if isinstance(m, _LAYERS)]
