@@ -60,9 +60,11 @@ class Options:
         str | None, _data("Separator of the names in a label cell; '' if each cell holds one name.")
     ] = None
     rules: Annotated[Path | None, _data("File of rules; its variables are looked for among the columns.")] = None
-    unlabelled: Annotated[Path | None, _data("Further rows without labels.")] = None
-    test: Annotated[Path | None, _data("Labelled rows to measure on.")] = None
-    test_share: Annotated[float | None, _data("Share of the labelled rows to hold out for that instead.")] = None
+    unlabelled: Annotated[Path | None, _data("File of further rows without labels.")] = None
+    test: Annotated[Path | None, _data("File of labelled rows to measure on.")] = None
+    test_share: Annotated[
+        float | None, _data("Share of the labelled rows to hold out and measure on, in place of --test.")
+    ] = None
     group: Annotated[
         str | None,
         _data("Column of groups: rows of one group are held out together, or not at all. It is not a feature."),
@@ -72,7 +74,7 @@ class Options:
     categorical: Annotated[list[str] | None, _data("Columns to read as categories.", **_MANY)] = None
     text: Annotated[list[str] | None, _data("Columns to read as texts, by their words.", **_MANY)] = None
     image_size: Annotated[
-        int | None, _data("Height and width to which images are resized. Default: that of the first.")
+        int | None, _data("Height and width to which images are resized. Default: the size of the first image.")
     ] = None
     on_violation: Annotated[
         Literal["error", "warn", "drop", "repair"] | None,
@@ -136,9 +138,9 @@ class Options:
     learning_rate: Annotated[float | None, _learning("Size of an update. Default .002.")] = None
     weight_decay: Annotated[float | None, _learning("Pull of weights towards 0. Default .0001.")] = None
     batch_size: Annotated[
-        int | None, _learning("Labelled rows of an update. Default 64; 128 if labels have many rare columns.")
+        int | None, _learning("Labelled rows per update. Default 64; 128 if labels have many rare columns.")
     ] = None
-    unlabelled_batch: Annotated[int | None, _learning("Unlabelled rows of an update. Default 256.")] = None
+    unlabelled_batch: Annotated[int | None, _learning("Unlabelled rows per update. Default 256.")] = None
     ema: Annotated[float | None, _learning("Decay of averaged weights, which are then used. Default .99.")] = None
     constrained: Annotated[
         bool | None, _learning("Use the likelihood of labels given that they are valid. Default: as planned.", **FLAG)
@@ -147,9 +149,9 @@ class Options:
         int | None,
         _learning("Stop after this many evaluations without a better score on held-out labels. Default: never."),
     ] = None
-    validation_fraction: Annotated[float | None, _learning("Share of labelled rows held out for that. Default .2.")] = (
-        None
-    )
+    validation_fraction: Annotated[
+        float | None, _learning("Share of labelled rows held out for --patience. Default .2.")
+    ] = None
     early_stopping: Annotated[bool | None, Parameter(show=False, **FLAG)] = None  # removed, see _GONE
     labelled_batch: Annotated[int | None, Parameter(show=False)] = None
     compare: Annotated[
@@ -161,7 +163,7 @@ class Options:
     ] = None
     seed: Annotated[int | None, _learning("The same seed gives the same model. Default 0.")] = None
 
-    devices: Annotated[int | None, machine("Processes to train in, each with its device. Default 1.")] = None
+    devices: Annotated[int | None, machine("Processes to train in, each with its own device. Default 1.")] = None
     accelerator: Annotated[
         Literal["auto", "cpu", "cuda", "mps"] | None, machine("What to compute on. Default auto.")
     ] = None

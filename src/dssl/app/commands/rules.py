@@ -96,7 +96,9 @@ def compile_(
     out: Annotated[Path | None, Parameter(help="File for the circuit: .npz, .nnf, or a picture: .svg, .dot.")] = None,
     budget_s: Annotated[float, Parameter(help="Seconds after which to give up.")] = 60.0,
     budget_nodes: Annotated[int, Parameter(help="Nodes at which to give up.")] = 20_000_000,
-    budget_bytes: Annotated[int | None, Parameter(help="Bytes at which to give up: half of the memory.")] = None,
+    budget_bytes: Annotated[
+        int | None, Parameter(help="Bytes at which to give up. Default: half of the memory.")
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Compile rules to the circuit that answers questions about valid labels, and say how large it is."""
