@@ -1331,7 +1331,7 @@ CALLS = [
         lambda _: LabelSpace.of(*_variables_and_rules("a, b\na | b"), [[0.2, 0.8], [1, 1]]).forget(["a"]),
         RuleError,
         "literals have weights, which forget(…) cannot keep",
-        "Forget in a space without them",
+        "Use a space without weights",
         lambda _: LabelSpace.of(*_variables_and_rules("a, b\na | b")).forget(["a"]),
     ),
     BadCall(
@@ -1348,7 +1348,7 @@ CALLS = [
         RuleError,
         "forgetting 'x[1]' leaves a rule that cannot be written down: its rules are about 6 other variables, with more "
         "than 10 labels",
-        "Forget others first or with it, or use count(over=…)",
+        "Forget other variables first or together with it, or use count(over=…)",
         lambda _: LabelSpace(XOR).forget(["x[1]"]),
     ),
     BadCall(

@@ -193,8 +193,7 @@ class Options:
             )
         if self.group is not None and self.test_share is None:
             raise UsageError(
-                "--group says which rows are held out together, and no rows are held out\
-Give --test-share .2 with it."
+                "--group says which rows are held out together, and no rows are held out\nGive --test-share .2 with it."
             )
         for name, now in _GONE.items():
             if getattr(self, name) is not None:

@@ -109,8 +109,7 @@ class _File:
         odd = next((x for x in self.shown if x > self.count), None)
         if odd is not None:
             raise DataError(
-                f"{self.path}: variable {odd} to project on is not among {self.count}\
-Raise the count in the header."
+                f"{self.path}: variable {odd} to project on is not among {self.count}\nRaise the count in the header."
             )
         return tuple(f"x{i}" for i in sorted(set(self.shown))) or None
 

@@ -175,8 +175,7 @@ class Cascade:
                 return out
             out[bad] = self._thrown(pos[bad], neg[bad], known.rows(bad), generator)
         raise DataError(
-            f"{_ROUNDS:,} labels were drawn for a row, and none agrees with the classes that are known not to hold\
-"
+            f"{_ROUNDS:,} labels were drawn for a row, and none agrees with the classes that are known not to hold\n"
             "Say whether the classes above them hold."
         )
 
