@@ -269,9 +269,9 @@ weight it has by default beside a consistency term, and the balance of predictio
 60,000 training images, CIFAR-10 the 10,000 of its first batch. Both have a network of three convolutions, and
 {tasks["mnist"]["steps"]} and {tasks["cifar10"]["steps"]} steps: far from what large networks and days of a GPU reach.
 *mnist, long* has {tasks["mnist, long"]["steps"]} steps; of the terms that lead at {tasks["mnist"]["steps"]} steps
-ReMixMatch was taken, after single runs of three of them with 2,000 to 4,000 steps. With 3,000 steps (the
+we took ReMixMatch, after single runs of three of them with 2,000 to 4,000 steps. With 3,000 steps (the
 number in `experiments/combination.py` raised), on the same seeds, it had 98.67 without the prior and 98.68 with it: the
-prior gets there sooner, not further.
+prior gets there sooner, but no further.
 
 {scores}
 
@@ -281,13 +281,13 @@ The best sum against the best of all parts, gain paired by seed:
 
 {markdown(["", "best part", "score", "best sum", "score", "gain"], verdicts)}
 
-* The sum at least as good as the better part on every set: {met}.
+* The sum is at least as good as the better part on every set: {met}.
 {goal_lines}
 * Of {len(pairs)} sums, {better} are better than both of their parts by more than a standard error; {worse} are worse
   than the better part by more than that.
 * Far below supervised: {", ".join(lost) or "none"}. Weights of terms are those of their papers, MixMatch's 75 for
-  example, which there rises over 16,000 steps and here over a hundred or so: before the network knows anything, to
-  predict the same for all rows is what agrees best.
+  example, which there rises over 16,000 steps and here over a hundred or so: before the network knows anything,
+  predictions agree best if they are the same for all rows.
 """
 
 

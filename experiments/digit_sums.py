@@ -284,20 +284,20 @@ def page(record: Case) -> str:
     return f"""## Digit sums: only the sum is known
 
 `dssl reproduce digit_sums` learns to read MNIST from 30,000 pairs of pictures of which only a + b is known (Manhaeve
-et al. 2018); no digit is ever told. The network ({channels} channels, strides of 2) reads both pictures with the same
+et al. 2018); no digit is ever given. The network ({channels} channels, strides of 2) reads both pictures with the same
 weights; the rule is `digit[1] + digit[2] = total`, and the sum is evidence about its row. All methods are
-`DSSLClassifier` with nothing but a prior asked for, and have {settings["passes"]}
-passes over the pairs in batches of {settings["batch"]}, in bfloat16 on one thread, and {exact["seeds"]} seeds, each
-with its own pairing. Without rules there are 100 labelled pictures, or all 60,000 as a bound. Digits are counted on
+`DSSLClassifier` in which only the prior is chosen, and make {settings["passes"]}
+passes over the pairs in batches of {settings["batch"]}, in bfloat16 on one thread, with {exact["seeds"]} seeds, each
+with its own pairing. Without rules, training has 100 labelled pictures, or all 60,000 as a bound. Digits are counted on
 the 10,000 test pictures, sums on the 5,000 pairs they make. *Decoded* is the most probable pair that has the known sum.
-*Stuck* counts runs with fewer than {100 * _STUCK:.0f} % of digits right, which settled on wrong digits. They are in the
-means. The semantic loss is the exact likelihood of the sum; DP is that with θ to the power of T, PL takes the most
-probable pair only; the t-norm reads the rule as a disjunction of pairs (as one sum it would be the exact likelihood
-there too).
+*Stuck* counts runs with fewer than {100 * _STUCK:.0f} % of digits right, which settled on wrong digits. The means
+include them. The semantic loss is the exact likelihood of the sum; DP is the same with θ to the power of T; PL takes
+the most probable pair only; the t-norm reads the rule as a disjunction of pairs (as one sum it would be the exact
+likelihood there too).
 
 {markdown(head, lines)}
 
-![Share of digits read right by each method, one dot a seed](pictures/digit_sums.svg)
+![Share of digits read right by each method, one dot per seed](pictures/digit_sums.svg)
 
 The goal, {100 * GOAL:g} % of digits by the exact likelihood of the sum in minutes on two cores, is
 **{"met" if met else "missed"}**: {100 * exact["digits"]:.2f} % in {exact["cpu_seconds"]:.0f} s on one.
@@ -305,7 +305,7 @@ The goal, {100 * GOAL:g} % of digits by the exact likelihood of the sum in minut
 {_low(low, rows)}
 
 ABLkit publishes accuracies and seconds for this task, its own and others', from a machine with an A100 (`README.md` of
-its `examples/mnist_add`). They are shares of right *sums*, not of digits, so our column of sums is what compares; our
+its `examples/mnist_add`). They are shares of right *sums*, not of digits, so compare them with our column of sums; our
 seconds are of one core without a GPU. The systems were not run here, and networks and training differ.
 
 {markdown(["", "sums right, %", "seconds"], [*published, ours])}

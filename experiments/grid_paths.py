@@ -258,7 +258,7 @@ def page(record: dict[str, Any]) -> str:
         f"{'met' if top['rules_exact'] >= GOAL else 'missed'}. {percent(top, 'rules_exact')} % by {_named(top)}; "
         f"{sum(row['rules_exact'] >= GOAL for row in rows)} of {len(rows)} rows of the tables reach it"
         f"{', and so does decoding without learning' if untrained['rules_exact'] >= GOAL else ''}.",
-        f"* Every path decoded with the rules is one, which walking along its edges tells: "
+        f"* Every path decoded with the rules is a path, which walking along its edges shows: "
         f"{'met' if not invalid else f'missed in {invalid} cases'}.",
         f"* Without decoding, each edge by itself, the best is {percent(alone, 'exact')} % exact by {_named(alone)}, "
         f"{'above' if alone['exact'] > PUBLISHED['exact'] else 'not above'} the published "
@@ -277,10 +277,10 @@ equal to any that is listed. The rule is that edges form one simple path between
 `Circuit.paths`. With the semantic loss the paper has {100 * PUBLISHED["satisfied"]:.2f} % paths and
 {100 * PUBLISHED["exact"]:.2f} % exact, without it 6.99 % and 5.62 %. Its network has five layers of 50 sigmoid units;
 the wider one has two of 256. *More inputs* are {settings["tasks"]["drawn"]["drawn"]:,} random grids and pairs of nodes:
-inputs cost nothing, labels do. They have the partial label that missing edges are not taken, in every row of the table,
-and the prior; without them the prior is on the labelled rows, as in the paper. λ is the better of
-{" and ".join(f"{weight:g}" for weight in settings["weights"])} on the validation rows, where the step at which to stop
-is chosen, too. {settings["seeds"]} seeds. "With rules" decodes the most probable path between the two nodes, "and
+inputs cost nothing, but labels do. In every row of the table these inputs have the partial label that missing edges are
+not taken, and the prior; without more inputs the prior is on the labelled rows, as in the paper. λ is the better of
+{" and ".join(f"{weight:g}" for weight in settings["weights"])} on the validation rows, which also choose the step at
+which to stop. {settings["seeds"]} seeds. "With rules" decodes the most probable path between the two nodes, "and
 missing edges" the most probable one that takes no missing edge. The t-norm has a rule at each node (no edge or two),
 which leaves loops possible; a run takes {_slower(found)} times as long as with the circuit. Two tasks have all methods.
 Calibration is the expected error of the probability of single edges, by themselves and given the rules.
@@ -288,7 +288,7 @@ Calibration is the expected error of the probability of single edges, by themsel
 {chr(10).join(f"{table}{chr(10)}" for table in tables)}
 ![Exact paths by task and method](pictures/grid_paths.svg)
 
-What decoding knows by itself: an untrained network that finds every edge equally improbable gets
+What does decoding alone achieve? An untrained network that finds every edge equally improbable gets
 {100 * untrained["rules_exact"]:.1f} % exact with the rules, and with missing edges
 {100 * untrained["graph_exact"]:.1f} % exact and {100 * untrained["graph_shortest"]:.1f} % shortest, since the most
 probable path is then a shortest one. What is left to learn there is which of several shortest paths is listed first. So

@@ -248,7 +248,7 @@ def coherent(space: LabelSpace, columns: NDArray[Any]) -> float:
 
 
 def surprise(y: NDArray[Any], p: NDArray[Any]) -> float:
-    """Log loss in nats a row, all classes together."""
+    """Log loss in nats per row, all classes together."""
     p = p.astype(np.float64).clip(1e-7, 1 - 1e-7)
     return float(-np.log(np.where(y == 1, p, 1 - p)).sum(axis=1).mean())
 
@@ -354,16 +354,16 @@ def page(record: dict[str, Any]) -> str:
 measure (AU(PRC), micro-averaged over all pairs of a row and a class) are those of C-HMCNN (Giunchiglia & Lukasiewicz
 2020). Rules are the edges of the tree. A network has two hidden layers of {settings["hidden"]} units; dropout, learning
 rate, weight averaging and passes over the rows were chosen for each set on rows of the training and validation parts.
-Then networks learn from all rows of both, as C-HMCNN's do. Two other settings of cellcycle had been seen on the test
-rows before; they were lower. "Rules in the likelihood" maximises log p(y | V) exactly
+Then networks learn from all rows of both, as C-HMCNN's do. Two other settings of cellcycle had been measured on the
+test rows before; they were worse. "Rules in the likelihood" maximises log p(y | V) exactly
 (`constrained=True` of the objective), with outputs that are log odds given the parent class. The others are trained
 without rules, or with them as a prior of weight {settings["prior_weight"]} on rows without labels (with all labels: on
 the labelled ones). Predictions "given the rules" are marginals of p(y | V), decoded ones its most probable label.
-Calibration error is over all pairs; log loss is in nats a row.
+Calibration error is over all pairs; log loss is in nats per row.
 
 {goals}
 
-The goal, C-HMCNN's AU(PRC) with all labels and only coherent predictions, is met {reached}.
+The goal, to reach C-HMCNN's AU(PRC) with all labels and only coherent predictions, is met {reached}.
 {after}
 {priors}
 Every decoded prediction is coherent, whatever the training.

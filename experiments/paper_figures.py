@@ -188,7 +188,7 @@ def _predictions(runs: Sequence[Case], settings: Case) -> str:
         "**Figure 5**, θ of the true class, on a log scale. “Between” are predictions with .05 < θ < .95, mean ± "
         f"standard error over {settings['seeds']} seeds. As the paper says, "
         f"{'every prior makes' if all_fewer else 'of the priors ' + ', '.join(fewer) + ' make'} fewer of them than "
-        f"supervised training. That fewer go with higher accuracy it says too; here the order by accuracy "
+        f"supervised training. It also says that fewer of them go with higher accuracy; here the order by accuracy "
         f"({', '.join(good)}) {follows} the order by how few there are ({', '.join(few)}).\n\n" + markdown(head, body)
     )
 

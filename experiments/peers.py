@@ -4,7 +4,7 @@
 
 Sets, splits and numbers of labels are those of `defaults.py`, which were settled before the peers were run on any
 table. The eight cases that are counted are digits with its three numbers of labels, and the five tables each with its
-smallest, two or three labels a class; the tables with more labels are shown beside them. Tables are iris, wine and
+smallest, two or three labels per class; the tables with more labels are shown beside them. Tables are iris, wine and
 breast cancer of scikit-learn, Zoo's types, and of the six labels of "emotions" the one nearest to one half, which makes
 it a set of two classes. Zoo and emotions are read from the folder that DSSL_DATA names.
 
@@ -324,16 +324,17 @@ of labels are those of `experiments/defaults.py`; which eight cases count was se
 tables: each table with its fewest labels. Each peer chooses among {graphs} graphs (standardised or 0…1, neighbours or a
 Gaussian kernel of several widths) or 4 self-training models (standardised or 0…1, logistic regression or a support
 vector machine) by {settings.folds}-fold cross-validation on the labelled rows, as a user could. "In hindsight" is the
-one setting, of whichever peer, that does best on the test rows themselves, which nobody can know beforehand. Accuracy
+one setting, of whichever peer, that does best on the test rows themselves; nobody can know it beforehand. Accuracy
 in per cent, mean ± standard error over {" or ".join(map(str, seeds))} seeds; differences are paired by seed.
 
 {table(eight)}
 
 dssl is ahead of every peer in {len(wins)} of {len(eight)} cases; the goal of {GOAL} of 8 is **{goal}**.
-{f"It is not ahead on {', '.join(losses)}." if losses else "It is behind in none."}
+{f"It is not ahead on {', '.join(losses)}." if losses else "It is behind in no case."}
 Against the best setting in hindsight it is ahead in {len(hindsight)}. The defaults of dssl were chosen with these sets
-and seeds at hand, which can only favour it; on seeds that were fresh then (`defaults_fresh_seeds.json`), its accuracy
-in the same cases, emotions aside, is {100 * abs(fresh):.1f} points {"lower" if fresh < 0 else "higher"} on average.
+and seeds at hand, which can only favour it; on seeds that were new at that time (`defaults_fresh_seeds.json`), its
+accuracy in the same cases, emotions aside, is {100 * abs(fresh):.1f} points {"lower" if fresh < 0 else "higher"} on
+average.
 
 With more labels, where less is left to gain from unlabelled rows, it is ahead in {len(more)} of {len(rest)} cases:
 
@@ -341,10 +342,11 @@ With more labels, where less is left to gain from unlabelled rows, it is ahead i
 
 ![Accuracy of dssl and its peers in each case](pictures/peers.svg)
 
-Means over the eight cases. Probabilities below {settings.least:g} count as that in the logarithmic loss; the time is
-processor time of one fit on one thread, choosing not included: a network takes longer than a graph of few rows.
+Means over the eight cases. In the logarithmic loss, probabilities below {settings.least:g} count as {settings.least:g}.
+The time is processor time of one fit on one thread, without the choice of settings: a network takes longer than a graph
+of few rows.
 
-{markdown(["", "logarithmic loss", "calibration error", "seconds a fit"], quality)}
+{markdown(["", "logarithmic loss", "calibration error", "seconds per fit"], quality)}
 
 {versions}.
 

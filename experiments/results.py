@@ -46,16 +46,16 @@ def heading() -> str:
     made_with = [f"{package} {' and '.join(found)}" for package, found in versions.items()]
     return f"""# Results
 
-What the methods do, measured: the paper's tables and figures, rules where the paper has no experiment, and other
-systems beside ours. Every number on this page is computed from a file in `experiments/results`, which has the
-settings, each single run with its seed, the versions and the seconds; `python experiments/results.py --write` writes
+This page has what the methods do, measured: the paper's tables and figures, rules where the paper has no experiment,
+and other systems beside ours. Every number on this page is computed from a file in `experiments/results`, which has the
+settings, every single run with its seed, the versions and the seconds; `python experiments/results.py --write` writes
 the page, and a test fails if they differ. `make reproduce` does everything again in `experiments/again`, and says
-how far the new runs are from these; stopped, it goes on where it was. It needs the data sets (`DSSL_DATA`).
-After ± is the standard error of the mean over seeds.
+how far the new runs are from these; if it is stopped, the same command goes on from there. It needs the data sets
+(`DSSL_DATA`). After ± is the standard error of the mean over seeds.
 
 {markdown(["command", "runs", "minutes of one core"], [*rows, ["`make reproduce`", "", f"{total:.0f}"]])}
 
-Runs go two at a time on two cores, without a GPU; all but those of sudoku and of digit sums were made by one `make
+Two runs were made at a time, on two cores without a GPU; all but those of sudoku and of digit sums come from one `make
 reproduce`, in 1 h 56 min.
 {", ".join(made_with)}.
 """

@@ -239,8 +239,8 @@ def page(record: dict[str, Any]) -> str:
     return f"""## Sudoku, 4×4
 
 `dssl reproduce sudoku`. Boards of 16 MNIST digits from 1 to 4. A small convolutional network reads each cell alone; it
-is told four cells of one board, one of each digit, and has boards of which it is known only that they are valid
-sudokus: {len(squares())} are, of the 4¹⁶ squares that there are. The prior is over the 16 cells of a board at once. λ
+gets the labels of four cells of one board, one of each digit, and boards of which it is known only that they are valid
+sudokus: {len(squares())} of the 4¹⁶ possible squares are. The prior is over the 16 cells of a board at once. λ
 is {settings["weight"]:g}, nothing is tuned, {settings["seeds"]} seeds; {settings["test_boards"]} test boards of other
 images. *No rules* learns from the four cells alone, *all cells labelled* also from the cells of {most} boards.
 
@@ -258,7 +258,7 @@ the value read in a cell, by itself and given the rules:
   {percent(last, "cells")} % (*{METHODS[last["method"]]}*) to
   {percent(first, "cells")} % (*{METHODS[first["method"]]}*).
 * Runs that go astray, with less than {100 * ASTRAY:.0f} % of cells right even when decoded (digits are exchanged, and
-  boards valid but wrong), of all with boards: {_astray(record["runs"])}.
+  the boards are valid but wrong), of all with boards: {_astray(record["runs"])}.
 * Every board decoded with the rules is valid: {"met" if not invalid else f"missed in {invalid} runs"}. Decoding alone
   takes a network that learned without rules from {percent(without, "whole")} % to
   {percent(without, "rules_whole")} % of whole boards.

@@ -294,7 +294,7 @@ def _introduction(record: Case) -> str:
         f"{protocol['lr']:g}, times {protocol['decay']:g} after {protocol['decay_at']:.0%} of "
         f"{' or '.join(f'{n:,}' for n in steps)} steps; the prior's weight rises to λ over the first "
         f"{protocol['ramp']:.0%}; {protocol['batch']} labelled and {protocol['batch']} unlabelled images per step. "
-        "Rows differ in the prior alone: no consistency term, no balance, no averaged weights. In each, images are "
+        "Rows differ in the prior alone: no consistency term, no balance, no averaged weights. In each row, images are "
         "moved by up to two pixels (CIFAR-10: and mirrored; digits: as they are). "
         f"{size} λ = {chosen_weight(record['runs'], settings['weights']):g} for every prior and set. DP has "
         f"T = {settings['power']:g} and maximises {settings['forms'][0]}. {settings['seeds']} seeds, "

@@ -346,24 +346,24 @@ def page(record: dict[str, Any]) -> str:
     }
     return f"""## Zoo: few labels and a page of rules
 
-`dssl reproduce zoo`: of 101 animals ten attributes are given. Type, legs, hair, feathers, milk, backbone and fins are
+`dssl reproduce zoo`: ten attributes of 101 animals are given. Type, legs, hair, feathers, milk, backbone and fins are
 to be predicted, with {len(SPACE.rules)} rules such as `fins -> legs in {{0, 2}} & type in {{mammal, fish}}` that relate
 them to each other and to what is given (`experiments/zoo.py` has them). {settings["test"]} animals are for testing; of
 the others {shares[0]} to {shares[-1]} % have labels. {settings["seeds"]} seeds, and the same network of two hidden
 layers for all. λ was chosen for each method on other seeds, by exact labels (`python experiments/zoo.py --choose`);
 every prior of the circuit lost there with λ = 1 or more. "Rules in the likelihood" learns log p(y | V) of the labelled
-rows, with no term for the others; without the rules its network says nothing.
+rows, with no term for the others; its network is meaningless without the rules.
 LTNtorch {record["versions"].get("LTNtorch", "")} has the same rules, rows, network, steps and supervised loss, and its
 own loss for the rules. "Raw" is the most probable value of each variable, "decoded" the most probable label that obeys
 the rules; "label" is right if type and all parts are.
 
 {tables}
 
-Of raw predictions, {", ".join(rate)} are valid, in the mean over shares of labels; of decoded ones, all. Decoding
+Of raw predictions, {", ".join(rate)} are valid, in the mean over shares of labels; all decoded ones are. Decoding
 alone, without rules in training, changes exact labels by {100 * decoding:+.1f} points. {METHODS[best]}, the best of our
-priors when decoded, is {100 * gain:+.1f} points from no rules in training and {100 * peer:+.1f} from LTNtorch, decoded
-the same way. Rules in the likelihood are {100 * exact:+.1f} points from no rules in training. A run takes
-{seconds[best]:.1f} s, with LTNtorch {seconds["ltn"]:.1f} s.
+priors when decoded, differs by {100 * gain:+.1f} points from no rules in training and by {100 * peer:+.1f} from
+LTNtorch, decoded the same way. Rules in the likelihood differ by {100 * exact:+.1f} points from no rules in training. A
+run takes {seconds[best]:.1f} s, with LTNtorch {seconds["ltn"]:.1f} s.
 
 ![Valid predictions and exact labels by share of labels](pictures/zoo.svg)
 """

@@ -116,7 +116,7 @@ class Session:
         choose = "const e = document.getElementById('if-variable'); e.value = 3; e.dispatchEvent(new Event('change'))"
         self.driver.execute_script(choose)
         self.click("#if-add")
-        self.until("return document.getElementById('if-follows').textContent.includes('Most probable then')")
+        self.until("return document.getElementById('if-follows').textContent.includes('Most probable in that case')")
         self.picture("workbench_what_if", of=".card:has(#if-add)")
         print("what if ", self.text("#if-said").strip(), "→", self.text("#if-follows").split(":")[0].strip())
 

@@ -278,7 +278,7 @@ def test_topics_that_only_test_rows_have_are_missed(tmp_path: Path) -> None:
     assert ready.test is not None
     assert ready.test.missed is not None
     assert ready.test.missed.tolist() == [1, 0]
-    assert any("1 labels in 'topics' are of names that training rows do not have" in note for note in ready.notes)
+    assert any("1 labels in 'topics' have names that training rows do not have" in note for note in ready.notes)
 
 
 def parquet(folder: Path, rows: int = 3000) -> Path:

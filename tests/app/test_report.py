@@ -203,7 +203,7 @@ def test_what_a_run_lacks_is_said(bare: Summary) -> None:
         "No labelled test rows were given",
         "The run had no rules",
         "The run left no log",
-        "There are no test rows: scores and calibration are of the rows the model was trained on.",
+        "There are no test rows: scores and calibration were measured on the rows that the model was trained on.",
     ):
         assert said in text
     full = replace(

@@ -268,7 +268,7 @@ def test_names_that_training_rows_lack_are_missed_and_not_refused() -> None:
     np.testing.assert_array_equal(known, [[1, 0], [0, 0], [0, 1], [np.nan, np.nan]])
     assert labelling.missed(asked, notes).tolist() == [1, 2, 0, 0]
     assert notes.sentences() == [
-        "3 labels in 'topics' are of names that training rows do not have, and count as missed: oats, rye"
+        "3 labels in 'topics' have names that training rows do not have, and count as missed: oats, rye"
     ]
     assert labelling.read(asked, measured=True).rows() == [(1, 0), (0, 0), (0, 1), (None, None)]
     one = find_labels(table(kind=["cat", "dog"]), ["kind"], None)

@@ -356,11 +356,11 @@ LOOPS = [
     looped("at_most(«age[cat], legs)", "expected a number, found 'age'", "constants and names", "at_most(n, legs)"),
     looped(
         "for i in 0..1: at_most(«i-1, legs)",
-        "at_most(-1, …) counts below 0, for i = 0",
+        "at_most(-1, …) has a number below 0, for i = 0",
         "Give 0 or a larger",
         "at_most(0, legs)",
     ),
-    looped("«sum() <= 1", "sum(…) of nothing", "for i in 1..9", "sum(x[*]) <= 1"),
+    looped("«sum() <= 1", "sum(…) is empty", "for i in 1..9", "sum(x[*]) <= 1"),
     looped("sum(x[1] «x[2]) <= 1", "expected ',' or ')' in sum(…), found 'x'", "sum(", "sum(x[1], x[2]) <= 1"),
     looped(
         "(n + 1 «2) * 2 <= age[cat]",
@@ -457,9 +457,9 @@ EXPRESSIONS = (
         )
         for text, why in [
             ("s: a -> s t: b -> s", "';' is missing between two states"),
-            ("s: a -> 3", "a state is called by a name, not '3'"),
+            ("s: a -> 3", "a state must be a name, not '3'"),
             ("s: a -> s, a -> s", "the state 's' has two arrows for 'a'"),
-            ("s: a -> s; s: b -> s", "the state 's' stands there twice"),
+            ("s: a -> s; s: b -> s", "the state 's' is listed twice"),
             ("s: -> s", "a value is missing before '->'"),
         ]
     ]
@@ -468,7 +468,7 @@ EXPRESSIONS = (
             ROW + 'regular(x[*], «"a c*")', "no variable of regular(…) has the value 'c'", "Their values: a, b", ROW
         ),
         BadText(ROW + "regular(x[*]«)", "expected ',' and an expression in quotes, found ')'", "regular(x[*], ", ROW),
-        BadText(ROW + '«regular("a")', "regular(…) of nothing", "regular(x[*], ", ROW),
+        BadText(ROW + '«regular("a")', "regular(…) is empty", "regular(x[*], ", ROW),
         BadText(ROW + 'regular(«y, "a")', "'y' is not declared", "Declared", ROW),
     ]
 )
@@ -482,7 +482,7 @@ CHOSEN = [
         ("«tree(x)", "'x' is not an edge", "a binary variable with two vertices"),
         ("«tree(f[*])", "'f[1]' is not an edge", "a binary variable with two vertices"),
         ("tree(«3)", "expected a variable, found '3'", "Name a variable"),
-        ("«tree()", "tree(…) of nothing", "Write tree(e[*, *])"),
+        ("«tree()", "tree(…) is empty", "Write tree(e[*, *])"),
     ]
 ]
 TREE = "hierarchy:\n    animal\n        cat\n"
@@ -1197,7 +1197,7 @@ CALLS = [
         "Say which is meant: a ^ (b | c), or xor(a, b) | c",
         lambda _: xor(legs, fins) | age,
     ),
-    BadCall("symbols", lambda _: xor(), RuleError, "xor() of nothing", "Give at least one", lambda _: xor(legs)),
+    BadCall("symbols", lambda _: xor(), RuleError, "xor() is empty", "Give at least one", lambda _: xor(legs)),
     BadCall(
         "language",
         lambda _: Rule(Is("a"), 1.0),
@@ -1354,7 +1354,7 @@ CALLS = [
         "graphs",
         lambda _: _few(graphs, {"MOST_STATES": 10}, lambda: LabelSpace("e[1..5, 1..5]\nconnected(e[*, *])")),
         RuleError,
-        "connected(…) of 20 edges takes more than 10 states: it came to edge 3, with 14 states to be told apart",
+        "connected(…) of 20 edges takes more than 10 states: it got to edge 3, with 14 states to tell apart",
         "Use a graph that can be cut at few vertices",
         lambda _: LabelSpace("e[1..5, 1..5]\nconnected(e[*, *])"),
     ),
@@ -1363,14 +1363,14 @@ CALLS = [
         lambda _: LabelSpace("a, b").equivalent(LabelSpace("a, c")),
         RuleError,
         "the two spaces differ in variables: ",
-        "Declare the same in both, with the same values",
+        "Declare the same variables in both, with the same values",
         lambda _: LabelSpace("a, b").equivalent(LabelSpace("a, b")),
     ),
     BadCall(
         "operations",
         lambda _: LabelSpace("a, b").forget(["a", "b"]),
         RuleError,
-        "all variables are to be forgotten",
+        "forget(…) got all variables",
         "Keep at least one",
         lambda _: LabelSpace("a, b").forget(["a"]),
     ),
@@ -1378,15 +1378,15 @@ CALLS = [
         "operations",
         lambda _: LabelSpace.of(*_variables_and_rules("a, b\na | b"), [[0.2, 0.8], [1, 1]]).forget(["a"]),
         RuleError,
-        "literals have weights, which forgetting cannot keep",
-        "Forget in a space without them",
+        "literals have weights, which forget(…) cannot keep",
+        "Use a space without weights",
         lambda _: LabelSpace.of(*_variables_and_rules("a, b\na | b")).forget(["a"]),
     ),
     BadCall(
         "operations",
         lambda _: LabelSpace("a, b\n0.9 :: a -> b").forget(["a"]),
         RuleError,
-        "the soft rule '0.9 :: a -> b' is about what is to be forgotten",
+        "the soft rule '0.9 :: a -> b' mentions a variable to forget",
         "Leave it out",
         lambda _: LabelSpace("a, b, c\n0.9 :: a -> b").forget(["c"]),
     ),
@@ -1396,14 +1396,14 @@ CALLS = [
         RuleError,
         "forgetting 'x[1]' leaves a rule that cannot be written down: its rules are about 6 other variables, with more "
         "than 10 labels",
-        "Forget others first or with it, or use count(over=…)",
+        "Forget other variables first or together with it, or use count(over=…)",
         lambda _: LabelSpace(XOR).forget(["x[1]"]),
     ),
     BadCall(
         "dimacs",
         _dimacs("p cnf 2 1\nc p show 1 3 0\n1 2 0\n", projection="show"),
         DataError,
-        ": variable 3 of 2 to project on",
+        ": variable 3 to project on is not among 2",
         "Raise the count in the header",
         _dimacs("p cnf 3 1\nc p show 1 3 0\n1 2 0\n", projection="show"),
     ),
@@ -1475,7 +1475,7 @@ CALLS = [
         "dimacs",
         _dimacs("p cnf 2 0\np cnf 2 0\n"),
         DataError,
-        ", line 2: a second header",
+        ", line 2: there is a second header",
         "Keep one 'p cnf' line",
         _dimacs("p cnf 2 0\n"),
     ),
@@ -1692,7 +1692,7 @@ CALLS += [
         "rowfiles",
         lambda folder: LabelSpace(f'{PET}table(pet) in "{_file(folder, "cat")}"', folder=None),
         RuleError,
-        "this text cannot name a file, as it does: ",
+        "this text must not name files, and it names ",
         "Write the rows in braces: table(x, y) in {(1, a), (2, b)}",
         lambda folder: LabelSpace(f'{PET}table(pet) in "{_file(folder, "cat")}"'),
     ),
@@ -1777,7 +1777,7 @@ CALLS += [
     held("rule 1 has no line number as its line", "Count lines from 1", **_ruled(rule="!legs", line=0)),
     held("literal_weights are not pairs of numbers", "weights of true and false", literal_weights=[[1, 2], [1, "2"]]),
     held("literal weights of shape (1, 2) for 3 columns", "finite numbers", literal_weights=[[1, 2]]),
-    held("this text cannot name a file", "Write the rows in braces", **_ruled(rule='table(legs) in "rows.csv"')),
+    held("this text must not name files", "Write the rows in braces", **_ruled(rule='table(legs) in "rows.csv"')),
 ]
 
 

@@ -81,8 +81,8 @@ def test_rules_about_others_stay_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("text", "left", "said"),
     [
-        ("a, b\na -> b", ["a", "b"], "all variables are to be forgotten"),
-        ("a, b\n0.9 :: a -> b", ["a"], "the soft rule '0.9 :: a -> b' is about what is to be forgotten"),
+        ("a, b\na -> b", ["a", "b"], "forget.* got all variables"),
+        ("a, b\n0.9 :: a -> b", ["a"], "the soft rule '0.9 :: a -> b' mentions a variable to forget"),
         ("a, b\na -> b", ["c"], "'c' is not declared"),
     ],
 )

@@ -749,7 +749,7 @@ def test_a_model_goes_on_with_the_components_it_has() -> None:
         DSSLClassifier(PAIRS, objective={"components": 2}, steps=5, random_state=0, warm_start=True).fit(X, y).fit(X, y)
     )
     model.partial_fit(X, y)
-    with pytest.raises(ValueError, match="has 2 components and cannot go on with 3"):
+    with pytest.raises(ValueError, match="has 2 components and cannot continue with 3"):
         model.set_params(objective={"components": 3}).fit(X, y)
     assert model.set_params(warm_start=False).fit(X, y).decoder_.components == 3
 

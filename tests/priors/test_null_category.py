@@ -70,5 +70,5 @@ def test_boundaries_keep_away_from_rows() -> None:
 
 
 def test_a_negative_width_is_refused() -> None:
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="0 or more"):
         NullCategoryPrior(LabelSpace("y"), -1.0)

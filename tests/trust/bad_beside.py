@@ -203,7 +203,7 @@ BESIDE = [
         "empty",
         b"",
         LearnedPrior.load,
-        "is not a prior saved by dssl, or was cut short … Learn the prior anew with this version",
+        "is not a prior saved by dssl, or was cut short … Learn the prior again with this version",
         ValueError,
     ),
     file(
@@ -211,7 +211,7 @@ BESIDE = [
         "a pickle",
         pickle.dumps([1]),
         LearnedPrior.load,
-        "is not a prior saved by dssl, or was cut short … Learn the prior anew with this version",
+        "is not a prior saved by dssl, or was cut short … Learn the prior again with this version",
         ValueError,
     ),
     file(
@@ -219,7 +219,7 @@ BESIDE = [
         "cut short",
         lambda: prior()[:-10],
         LearnedPrior.load,
-        "is not a prior saved by dssl, or was cut short … Learn the prior anew with this version",
+        "is not a prior saved by dssl, or was cut short … Learn the prior again with this version",
         ValueError,
     ),
     file(
@@ -227,7 +227,7 @@ BESIDE = [
         "no facts",
         lambda: step({"w": torch.ones(2)}, {"a": "b"}),
         LearnedPrior.load,
-        "is not a prior saved by dssl, or was cut short … Learn the prior anew with this version",
+        "is not a prior saved by dssl, or was cut short … Learn the prior again with this version",
         ValueError,
     ),
     file(
@@ -235,7 +235,7 @@ BESIDE = [
         "facts that are a list",
         lambda: step({"w": torch.ones(2)}, {"facts": "[1]"}),
         LearnedPrior.load,
-        "is not a prior saved by dssl, or was cut short … Learn the prior anew with this version",
+        "is not a prior saved by dssl, or was cut short … Learn the prior again with this version",
         ValueError,
     ),
     file(
@@ -243,7 +243,7 @@ BESIDE = [
         "facts nested deep",
         lambda: step({"w": torch.ones(2)}, {"facts": deep("[", "]")}),
         LearnedPrior.load,
-        "is not a prior saved by dssl, or was cut short … Learn the prior anew with this version",
+        "is not a prior saved by dssl, or was cut short … Learn the prior again with this version",
         ValueError,
     ),
     file(
@@ -251,7 +251,7 @@ BESIDE = [
         "one byte changed",
         lambda: prior()[:-1] + b"\xff",
         LearnedPrior.load,
-        "was changed after it was saved: its checksum does not fit … Learn the prior anew with this version",
+        "was changed after it was saved: its checksum does not fit … Learn the prior again with this version",
         ValueError,
     ),
 ]

@@ -279,17 +279,17 @@ RUNS = [
     harmed(
         "facts nested deep",
         put("copy/model/model.json", deep("[", "]")),
-        "copy/model/model.json' cannot be read: maximum recursion … Save the model anew, or fetch an intact",
+        "copy/model/model.json' cannot be read: maximum recursion … Save the model again, or fetch an intact",
     ),
     harmed(
         "facts edited",
         edited("copy/model/model.json", lambda s: s.update(steps=9)),
-        "copy/model/model.json' was changed after it was saved: its … Save the model anew, or fetch an intact",
+        "copy/model/model.json' was changed after it was saved: its … Save the model again, or fetch an intact",
     ),
     harmed(
         "weights cut short",
         lambda f: os.truncate(f / "copy/model/model.safetensors", 40),
-        "copy/model/model.safetensors' was changed or cut short: its … Save the model anew, or fetch an intact",
+        "copy/model/model.safetensors' was changed or cut short: its … Save the model again, or fetch an intact",
     ),
     harmed(
         "preprocessing cut short",

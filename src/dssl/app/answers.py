@@ -1,8 +1,8 @@
 """Answers that people give about rows: a CSV file beside the data, to which lines are added, whole or not at all.
 
-A line has an id, the number of its row, when it was given, what it is, and a cell for each variable. What is taken back
-stays in the file, with a line that says so. Whoever adds a line holds a lock on the file, reads what is there, and
-waits until the line is on disk: two people, two pages or a crash neither lose an answer nor count one twice.
+A line has an id, the number of its row, when it was given, what it is, and a cell for each variable. An answer that is
+taken back stays in the file, with a line that says so. Whoever adds a line holds a lock on the file, reads what is
+there, and waits until the line is on disk: two people, two pages or a crash neither lose an answer nor count one twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ID = re.compile(r"[0-9a-z-]{8,64}")
 
 @dataclass(frozen=True)
 class Answer:
-    """What someone said of a row; `cells` has the text of each variable, empty where nothing is known."""
+    """What someone said about a row; `cells` has the text of each variable, empty where nothing is known."""
 
     id: str
     row: int
@@ -44,7 +44,7 @@ class Answer:
 
 
 class Meanwhile(Exception):
-    """Someone else has answered for the row, or taken an answer back. `answer`: what holds now, if anything does."""
+    """Someone else has answered for the row, or taken an answer back. `answer`: the one that holds now, if any does."""
 
     def __init__(self, answer: Answer | None) -> None:
         super().__init__("this row was answered meanwhile")
@@ -126,7 +126,7 @@ class AnswerFile:
         if not _ID.fullmatch(id):
             raise DataError(f"'{shown(id)}' cannot be the id of an answer\nGive 8 to 64 letters, digits or dashes.")
         if kind not in (LABEL, CANNOT_TELL) or len(cells) != len(self.names):
-            raise DataError(f"this is no answer: {shown(kind)}, {len(cells)} cells\nGive a cell for each variable.")
+            raise DataError(f"this is not an answer: {shown(kind)}, {len(cells)} cells\nGive a cell for each variable.")
         with self._held() as written:
             same = next((answer for answer in written if answer.id == id), None)
             if same is not None:

@@ -60,18 +60,21 @@ class Options:
         str | None, _data("Separator of the names in a label cell; '' if each cell holds one name.")
     ] = None
     rules: Annotated[Path | None, _data("File of rules; its variables are looked for among the columns.")] = None
-    unlabelled: Annotated[Path | None, _data("Further rows without labels.")] = None
-    test: Annotated[Path | None, _data("Labelled rows to measure on.")] = None
-    test_share: Annotated[float | None, _data("Or the share of the labelled rows to hold out for that.")] = None
+    unlabelled: Annotated[Path | None, _data("File of further rows without labels.")] = None
+    test: Annotated[Path | None, _data("File of labelled rows to measure on.")] = None
+    test_share: Annotated[
+        float | None, _data("Share of the labelled rows to hold out and measure on, in place of --test.")
+    ] = None
     group: Annotated[
-        str | None, _data("Column of groups whose rows are held out together, or not at all; it is not a feature.")
+        str | None,
+        _data("Column of groups: rows of one group are held out together, or not at all. It is not a feature."),
     ] = None
     id: Annotated[str | None, _data("Column that names the rows; it is not a feature.")] = None
     ignore: Annotated[list[str] | None, _data("Columns to leave out.", **_MANY)] = None
     categorical: Annotated[list[str] | None, _data("Columns to read as categories.", **_MANY)] = None
     text: Annotated[list[str] | None, _data("Columns to read as texts, by their words.", **_MANY)] = None
     image_size: Annotated[
-        int | None, _data("Height and width to which images are resized. Default: that of the first.")
+        int | None, _data("Height and width to which images are resized. Default: the size of the first image.")
     ] = None
     on_violation: Annotated[
         Literal["error", "warn", "drop", "repair"] | None,
@@ -81,34 +84,37 @@ class Options:
     prior: Annotated[
         Literal["auto", "deterministic", "entropy", "exclusivity", "pseudo-label", "null-category", "learned", "none"]
         | None,
-        _learning("What to expect of predictions on unlabelled rows; none: learn from labels only. Default auto."),
+        _learning("What to expect of predictions on unlabelled rows; with none, learn from labels only. Default auto."),
     ] = None
-    prior_weight: Annotated[float | None, _learning("Its weight λ. Default: as planned, or .3.")] = None
+    prior_weight: Annotated[float | None, _learning("Weight λ of the prior. Default: as planned, or .3.")] = None
     power: Annotated[float | None, _learning("T of the deterministic prior. Default 2.")] = None
     balance: Annotated[
         float | None, _learning("How strongly mean predictions keep to label frequencies. Default 1.")
     ] = None
-    ramp: Annotated[float | None, _learning("Share of training in which these weights rise. Default .4.")] = None
+    ramp: Annotated[
+        float | None,
+        _learning("Share of training in which the weights of prior, balance and consistency rise. Default .4."),
+    ] = None
     consistency: Annotated[
         list[Terms] | None,
         _learning(
             "Terms that ask for equal predictions on changed rows, or none; by default chosen by the data.", **_MANY
         ),
     ] = None
-    consistency_weight: Annotated[float | None, _learning("Their weight μ. Default 1.")] = None
+    consistency_weight: Annotated[float | None, _learning("Weight μ of the consistency terms. Default 1.")] = None
     augment: Annotated[
         Literal["auto", "image", "digits", "table"] | None,
-        _learning("Changes of rows that leave their labels as they are; 'auto' asks labels. Default: none."),
+        _learning("Changes of rows that leave their labels as they are; with 'auto', labels decide. Default: none."),
     ] = None
     network: Annotated[
         Literal["linear", "mlp", "cnn", "wrn-28-2", "sequence", "transformer"] | None,
-        _learning("What predicts. Default mlp; cnn for images, sequence for tokens."),
+        _learning("Network that predicts. Default mlp; cnn for images, sequence for tokens."),
     ] = None
     elements: Annotated[
         list[str] | None,
         _learning(
-            "Array of the rules, or variables, that the parts of a row show, each read by one network. "
-            "Default: found if it is clear.",
+            "Array of the rules, or variables, that the parts of a row show, all read by one network. "
+            "Default: found by itself, if it is clear.",
             **_MANY,
         ),
     ] = None
@@ -119,8 +125,8 @@ class Options:
     decision: Annotated[
         Literal["most probable", "marginals", "f1"] | None,
         _learning(
-            "Which valid label to predict: the most probable, or that with most entries right, or the best F1. "
-            "Default most probable."
+            "Which valid label to predict: the most probable, the one with the most entries right, or the one with the "
+            "best F1. Default most probable."
         ),
     ] = None
     calibrate: Annotated[
@@ -132,32 +138,32 @@ class Options:
     learning_rate: Annotated[float | None, _learning("Size of an update. Default .002.")] = None
     weight_decay: Annotated[float | None, _learning("Pull of weights towards 0. Default .0001.")] = None
     batch_size: Annotated[
-        int | None, _learning("Labelled rows of an update. Default 64; 128 if labels have many rare columns.")
+        int | None, _learning("Labelled rows per update. Default 64; 128 if labels have many rare columns.")
     ] = None
-    unlabelled_batch: Annotated[int | None, _learning("Unlabelled rows of an update. Default 256.")] = None
+    unlabelled_batch: Annotated[int | None, _learning("Unlabelled rows per update. Default 256.")] = None
     ema: Annotated[float | None, _learning("Decay of averaged weights, which are then used. Default .99.")] = None
     constrained: Annotated[
-        bool | None, _learning("Likelihood of labels given that they are valid. Default: as planned.", **FLAG)
+        bool | None, _learning("Use the likelihood of labels given that they are valid. Default: as planned.", **FLAG)
     ] = None
     patience: Annotated[
         int | None,
         _learning("Stop after this many evaluations without a better score on held-out labels. Default: never."),
     ] = None
-    validation_fraction: Annotated[float | None, _learning("Share of labelled rows held out for that. Default .2.")] = (
-        None
-    )
+    validation_fraction: Annotated[
+        float | None, _learning("Share of labelled rows held out for --patience. Default .2.")
+    ] = None
     early_stopping: Annotated[bool | None, Parameter(show=False, **FLAG)] = None  # removed, see _GONE
     labelled_batch: Annotated[int | None, Parameter(show=False)] = None
     compare: Annotated[
         bool | None,
         _learning(
             "Where there are test rows, learn from labels alone too, without and with the rules, to compare. "
-            "The default; it takes about half as long again."
+            "The default; it adds about half of the time."
         ),
     ] = None
     seed: Annotated[int | None, _learning("The same seed gives the same model. Default 0.")] = None
 
-    devices: Annotated[int | None, machine("Processes to train in, each with its device. Default 1.")] = None
+    devices: Annotated[int | None, machine("Processes to train in, each with its own device. Default 1.")] = None
     accelerator: Annotated[
         Literal["auto", "cpu", "cuda", "mps"] | None, machine("What to compute on. Default auto.")
     ] = None
@@ -187,7 +193,7 @@ class Options:
             )
         if self.group is not None and self.test_share is None:
             raise UsageError(
-                "--group says which rows are held out together, and none are\nGive --test-share .2 with it."
+                "--group says which rows are held out together, and no rows are held out\nGive --test-share .2 with it."
             )
         for name, now in _GONE.items():
             if getattr(self, name) is not None:

@@ -47,7 +47,7 @@ def found(said: str, run: Path) -> Path:
 
 
 def learns_further(run: Path, rules: Path | None = None, steps: int | None = None) -> Preparation:
-    """Everything a further fit needs. With other `rules` it begins anew; otherwise it goes on from the run's."""
+    """Everything a further fit needs. With other `rules` it begins again; otherwise it continues the run."""
     record = recorded(run)
     known = {field.name for field in fields(Options)}
     said = {name: value for name, value in record["settings"].items() if name in known and name != "out"}
@@ -60,7 +60,7 @@ def learns_further(run: Path, rules: Path | None = None, steps: int | None = Non
     same = trained.preprocessing.inputs == prepared.preprocessing.inputs
     same = same and trained.model.space_ == prepared.space
     if not same and rules is None:
-        raise DataError(f"the data of '{run}' have changed: its columns or labels are others now\nFit it anew.")
+        raise DataError(f"the data of '{run}' have changed: its columns or labels are others now\nFit it again.")
     answers = AnswerFile(beside(prepared.data), prepared.space)
     rows, columns = answers.labels()
     train, used = with_labels(prepared.train, prepared.space, rows, columns)

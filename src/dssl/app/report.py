@@ -147,7 +147,7 @@ def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
 def _accuracy_tile(summary: Summary) -> tuple[str, str, str]:
     hits, of = summary.right.get("test", (0, 0))
     if not of:
-        return "Accuracy", "–", "No labelled test rows were given, so it is not known."
+        return "Accuracy", "–", "No labelled test rows were given, so accuracy is not known."
     low, high = interval(hits, of)
     whole = " in every label" if len(summary.variable_scores) > 1 else ""
     return (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trained:
-    """A model and what it needs to read files. `notes` collects what had to be corrected in them."""
+    """A model and what it needs to read files. `notes` collects what had to be corrected in files."""
 
     model: DSSLClassifier
     preprocessing: Preprocessing
@@ -119,7 +119,7 @@ class Trained:
     # ---- labels in ----
 
     def evidence(self, table: Table, columns: Sequence[str]) -> Columns:
-        """What these label columns of a table say of its rows; an error names the line that contradicts the rules."""
+        """What these label columns of a table say about its rows; an error names the line that breaks the rules."""
         every = self.labelling()
         names = dict(zip(every.columns, every.names))
         called = {**{name: column for column, name in names.items()}, **{column: column for column in names}}

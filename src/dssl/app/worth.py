@@ -1,4 +1,4 @@
-"""Which rows are worth labelling next: those whose label tells most, and not the same kind over and over."""
+"""Which rows are worth labelling next: those whose labels tell most, without the same kind again and again."""
 
 from __future__ import annotations
 

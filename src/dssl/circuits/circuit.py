@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MOST = (1 << 31) - 8  # nodes, edges and literals together: the kernels number them in 32 bits
 _FORMAT, _VERSION = "dssl circuit", 1
-_ANEW = "Compile the rules with this version of dssl and save the circuit anew."
+_ANEW = "Compile the rules with this version of dssl and save the circuit again."
 _DTYPES = {
     "kind": np.int8,
     "literal": np.int32,
@@ -55,7 +55,7 @@ class Circuit:
     the leading shape and, where its answer is a number, differentiable. With `strict=True` a query raises `DataError`
     when the weights of a row leave no valid label; otherwise that row's log weight is −inf.
 
-    Threads may share it: queries change nothing, and its arrays are its own and cannot be written to.
+    Threads may share it: queries change nothing, and its arrays cannot be written to.
     """
 
     kind: NDArray[np.int8]

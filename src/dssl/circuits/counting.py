@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dssl.circuits.circuit import Circuit
 
 MOST_BITS = 20_000  # of the number of all labels, for counting by primes
-SLICE = 1_000_000  # nodes that are dealt with before Python looks up, to hear Ctrl-C
+SLICE = 1_000_000  # nodes that are dealt with before Python looks up, to see Ctrl-C
 _WITNESSES = (2, 3, 5, 7)  # they distinguish primes from other numbers below 3,215,031,751
 
 

@@ -1,6 +1,6 @@
 """How loops are compiled: `entry` for functions called from Python, `inner` for those called by them.
 
-Compiling takes seconds, once for a machine. Until that is done, a process lets Python itself run the loops of small
+Compiling takes seconds, once on each machine. Until that is done, a process lets Python itself run the loops of small
 problems, for about a second in all: a first circuit is there at once, and a large one waits for the compiler. These
 loops compute with whole numbers, so both ways give the same, bit for bit. What computes with floats is `always`
 compiled.
@@ -18,7 +18,7 @@ numba's version and its target, which is the processor of this machine unless NU
 otherwise.
 
 Everything that we rely on and numba does not promise is in this file: the option `_nrt`, the event of compiling, the
-place of the cache's files, and the target's description. It has no public form of them.
+place of the cache's files, and the target's description. numba has no public form of them.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ Both proofs first try an argument that takes one pass over the edges, and look c
   children whose sets share no value of some block exclude each other. What even this leaves open goes to a SAT solver.
   There are quadratically many pairs, so they are made and looked at some at a time, a child that occurs twice first.
 
-No method is known that is linear for every circuit: deciding the first is reachability between many pairs of nodes of
-a graph at once, the second is as hard as SAT. Circuits of dssl's own compiler are made decomposable and deterministic,
-and are taken as such in the process that made them; what comes from a file never is.
+No method is known that is linear for every circuit: deciding the first property is reachability between many pairs of
+nodes of a graph at once, deciding the second is as hard as SAT. Circuits of dssl's own compiler are made decomposable
+and deterministic, and are taken as such in the process that made them; what comes from a file never is.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def require_decomposable(circuit: Circuit) -> None:
         names = ", ".join(repr(name) for name in column_names(circuit)[slice(*circuit.starts[block : block + 2])][:3])
         raise DataError(
             f"this circuit is not decomposable: two children of node {node}, an AND, mention {names}. "
-            "Was its file damaged or edited? Compile the rules anew; circuit.verify() says more."
+            "Was its file damaged or edited? Compile the rules again; circuit.verify() says more."
         )
     _decomposable.add(circuit)
 

@@ -34,8 +34,8 @@ class ClauseRelaxation:
     '0.5625 for 0.6250'
 
     Each P(rule r) is exact, and soft rules count with their odds. The sum is exact where no two rules share a variable,
-    and zero exactly where some rule is broken for certain. It answers nothing else. All its circuits together
-    are compiled within one budget, see `LabelSpace.compile`.
+    and zero exactly where some rule is broken for certain. It answers no other question. All its circuits
+    together are compiled within one budget, see `LabelSpace.compile`.
     """
 
     def __init__(

@@ -174,7 +174,7 @@ class WeightedCircuit(nn.Module):
         )
 
     def _constant(self) -> Circuit:
-        """The circuit with φ as it is now, made anew when φ has changed."""
+        """The circuit with φ as it is now, made again when φ has changed."""
         now = self.branches.detach().cpu()  # some devices have no float64
         if self._fixed is None or not torch.equal(self._fixed[0], now):  # by content: versions miss writes to .data
             phi = self._normalised(now.double()).exp().clamp(0, 1)  # exact whatever type the module has now

@@ -1,4 +1,4 @@
-"""What a cell says: not known, yes or no, a number, a date, however people write them.
+"""What a cell says: not known, yes or no, a number or a date, however people write it.
 
 A column has one way of writing, its *form*, found from all its cells and kept for new files.
 """

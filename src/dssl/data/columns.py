@@ -32,7 +32,7 @@ _WRITTEN_AS = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column and what becomes of it.
+    """A column of a table, and what becomes of it.
 
     `kind`: "numeric", "boolean", "categorical", "several", "date", "text", "embedded", or "left out" with `why`. `fill`
     replaces missing entries: the mean, the most frequent value, or a date. With `flagged`, a further input says where

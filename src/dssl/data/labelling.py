@@ -67,8 +67,8 @@ class Labelling:
     def encode(self, table: Table, *, measured: bool = False) -> Columns:
         """Labels as columns (n, width) of the space; an error lists the entries that fit none of its values.
 
-        In rows that a model is only `measured` on, cells of several names may hold others than the space has: a model
-        cannot know them, and `missed` counts them.
+        In rows on which a model is only `measured`, cells of several names may hold names that the space does not have:
+        a model cannot know them, and `missed` counts them.
         """
         if self.separator is not None:
             return self._encode_sets(table, measured)
@@ -125,7 +125,7 @@ class Labelling:
         names = {v.name for v in self.space.variables}
         found = [set(split(text or "", self.separator)) - names for text in _texts(table, self.columns[0])]
         every = Counter(name for row in found for name in row)
-        what = f"labels in '{self.columns[0]}' are of names that training rows do not have, and count as missed: "
+        what = f"labels in '{self.columns[0]}' have names that training rows do not have, and count as missed: "
         notes.add(what, every.total(), listed(sorted(every), 6))
         return np.array([len(row) for row in found], np.int64)
 

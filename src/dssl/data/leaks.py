@@ -51,7 +51,7 @@ def leaking(
 def copies(table: Table, names: Sequence[str], labelling: Labelling, known: Columns) -> dict[str, str]:
     """Columns that determine a label in all labelled rows and hold names of the same rules, with that label.
 
-    Such a column is another one of the labels, or a copy. A column of other values that predicts perfectly is honest.
+    Such a column is another one of the labels, or a copy. A column of other values may predict perfectly.
 
     >>> from pathlib import Path
     >>> from dssl import LabelSpace

@@ -1,4 +1,4 @@
-"""Labels that break rules: refuse, keep, drop or repair them, and name the rows and rules."""
+"""Labels that break rules: they are refused, kept, dropped or repaired, and rows and rules are named."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DONE = {
 
 
 def mend(space: LabelSpace, y: Columns, on_violation: str, circuit: Any = None) -> Columns:
-    """Labels as columns (n, width), with those that break rules treated as asked.
+    """Labels as columns (n, width), where those that break rules are treated as asked.
 
     >>> space = LabelSpace("legs, fins, wings", "legs -> !fins", "legs -> !wings")
     >>> with warnings.catch_warnings():

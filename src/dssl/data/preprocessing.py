@@ -1,4 +1,4 @@
-"""Preprocessing: what a run keeps of how its files are read, the same for training and for new files.
+"""Preprocessing: what a run keeps about how its files are read, the same for training and for new files.
 
 It is kept beside the model as JSON: nothing in it is executed.
 """

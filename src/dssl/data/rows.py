@@ -57,7 +57,7 @@ class Data(ABC):
         """The rows with these numbers, in this order."""
 
     def whole(self, device: torch.device) -> Tensor | None:
-        """x of all rows on a device, (n, …), if it is held as one tensor; None if it is read when needed."""
+        """x of all rows on a device, (n, …), if it is held as one tensor; None if rows are read when needed."""
         return None
 
     def parts(self) -> Iterator[tuple[Rows, Batch]]:

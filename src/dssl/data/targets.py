@@ -195,13 +195,13 @@ class Targets:
     def from_state(cls, state: Mapping[str, Any]) -> Targets:
         dtype, values = np.dtype(state["classes"]["dtype"]), np.array(state["classes"]["values"])
         if dtype.kind not in "biufU" or values.ndim != 1 or dtype.itemsize > max(16, values.itemsize):
-            raise DataError(f"{values.size} classes of the type {dtype}\nSave the model anew.")
+            raise DataError(f"{values.size} classes of the type {dtype}\nSave the model again.")
         classes = values.astype(dtype)
         series = _checked_series(state.get("series"))
         targets = cls(LabelSpace(state["space"], folder=None), state["form"], classes, state["unlabelled"], series)
         if targets.form != "classes" or targets.space.width == len(classes):
             return targets
-        raise DataError(f"{len(classes)} classes for a space of {targets.space.width}\nSave the model anew.")
+        raise DataError(f"{len(classes)} classes for a space of {targets.space.width}\nSave the model again.")
 
 
 # ---- reading labels ----
@@ -326,7 +326,7 @@ def _checked_series(given: Any) -> tuple[str, str | None] | None:
     if given is None:
         return None
     if not isinstance(given, list) or len(given) != 2 or given[0] not in FRAMES or not isinstance(given[1], str | None):
-        raise DataError(f"labels that came as {given!r}\nSave the model anew.")
+        raise DataError(f"labels that came as {given!r}\nSave the model again.")
     return given[0], given[1]
 
 

@@ -109,7 +109,7 @@ class _File:
         odd = next((x for x in self.shown if x > self.count), None)
         if odd is not None:
             raise DataError(
-                f"{self.path}: variable {odd} of {self.count} to project on\nRaise the count in the header."
+                f"{self.path}: variable {odd} to project on is not among {self.count}\nRaise the count in the header."
             )
         return tuple(f"x{i}" for i in sorted(set(self.shown))) or None
 
@@ -121,7 +121,7 @@ class _File:
         ):
             self.fail(line, f"'{shown(' '.join(words))}' is not a CNF header", "Expected: p cnf VARIABLES CLAUSES.")
         if self.count >= 0:
-            self.fail(line, "a second header", "Keep one 'p cnf' line.")
+            self.fail(line, "there is a second header", "Keep one 'p cnf' line.")
         self.count, self.promised = int(words[2]), int(words[3])
         if self.count > MOST_VARIABLES:
             self.fail(

@@ -1,4 +1,4 @@
-"""Operations on spaces: what is known set, variables forgotten, two spaces compared label by label."""
+"""Operations on spaces: known values set, variables forgotten, two spaces compared label by label."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MAX_ROWS = 20_000  # labels that are gone through where rules cannot be rewritte
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Whether two spaces have the same valid labels; it is true if they have.
+    """Whether two spaces have the same valid labels; it is true if they do.
 
     If not, `label` is valid in the `valid_in` space, "first" or "second", and breaks the rules `broken` of the other.
     """
@@ -69,7 +69,7 @@ def equivalence(a: LabelSpace, b: LabelSpace) -> Equivalence:
         odd = listed(sorted(name for name in first | second if first.get(name) != second.get(name)))
         raise RuleError(
             f"the two spaces differ in variables: {odd}",
-            remedy="Declare the same in both, with the same values; forget(…) leaves some out.",
+            remedy="Declare the same variables in both, with the same values; forget(…) leaves some out.",
         )
     for one, other, which in ((a, b, "first"), (b, a, "second")):
         label = _outside(one, other)
@@ -94,19 +94,19 @@ def _outside(one: LabelSpace, other: LabelSpace) -> dict[str, Value] | None:
 
 
 def forget(space: LabelSpace, names: Iterable[str]) -> tuple[tuple[Variable, ...], tuple[Rule, ...]]:
-    """Variables and rules without some variables: a label is valid if it can be completed by them."""
+    """Variables and rules without some variables: a label is valid if the left-out ones can complete it."""
     scope = Scope(space.variables)
     left = {scope[name].name: scope[name] for name in ([names] if isinstance(names, str) else names)}
     kept = tuple(variable for variable in space.variables if variable.name not in left)
     if not kept:
-        raise RuleError("all variables are to be forgotten", remedy="Keep at least one.")
+        raise RuleError("forget(…) got all variables", remedy="Keep at least one.")
     if space.literal_weights is not None:
-        raise RuleError("literals have weights, which forgetting cannot keep", remedy="Forget in a space without them.")
+        raise RuleError("literals have weights, which forget(…) cannot keep", remedy="Use a space without weights.")
     for rule in space.rules:
         if rule.probability is not None and not left.keys().isdisjoint(rule.formula.names()):
             raise RuleError(
-                f"the soft rule '{rule.text}' is about what is to be forgotten",
-                remedy="Leave it out: a weight of labels is no longer one of what is left of them.",
+                f"the soft rule '{rule.text}' mentions a variable to forget",
+                remedy="Leave it out: a weight of whole labels is no weight of what is left of them.",
             )
     rules = _About(space.rules, left)
     for name in [name for name in left if not rules.about[name]]:
@@ -173,7 +173,7 @@ def _rows(space: LabelSpace, variable: Variable, rules: list[Rule], values: Doma
         raise RuleError(
             f"forgetting '{shown(variable.name)}' leaves a rule that cannot be written down: its rules are about "
             f"{len(columns)} other variables, with more than {MAX_ROWS:,} labels",
-            remedy="Forget others first or with it, or use count(over=…), which needs no rules.",
+            remedy="Forget other variables first or together with it, or use count(over=…), which needs no rules.",
         )
     return Rule(Tuples(columns, tuple(dict.fromkeys(tuple(label[name] for name in columns) for label in labels))))
 

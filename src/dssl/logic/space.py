@@ -50,7 +50,7 @@ class LabelSpace:
     Arguments: rule text (see the page on the rule language), then any number of further rules, as text or in Python
     form: ``LabelSpace("legs, fins", legs >> ~fins)``. Rules that contradict each other are an error, at once or, if
     their sums are too large for that, when the space is compiled. Files of rows that the text names are looked for in
-    `folder`; with None it cannot name any, which is right for text from strangers.
+    `folder`; with None the text cannot name any, which is right for text from strangers.
 
     Threads may share it: it is a value, and no question changes it.
     """
@@ -144,8 +144,8 @@ class LabelSpace:
         5
 
         `edges`: pairs (child, parent), or a mapping child → parent or parents. `labels` are "any" classes, each with
-        all those above it; "one path": one class with all those above it; or "leaf": the same of a class that has none
-        below it. With `exclusive_siblings` at most one child of each parent holds.
+        all those above it; "one path": one class with all those above it; or "leaf": one class that has none below it,
+        with all those above it. With `exclusive_siblings` at most one child of each parent holds.
         """
         return cls.of(*sources.hierarchy(edges, exclusive_siblings, labels))
 
@@ -285,7 +285,7 @@ class LabelSpace:
 
     @paused()
     def forget(self, names: Iterable[str]) -> LabelSpace:
-        """The space without some variables: a label of the others is valid if it can be completed by them.
+        """The space without some variables: a label of the others is valid if the left-out ones can complete it.
 
         >>> print(LabelSpace("cat, mammal, animal", "cat -> mammal", "mammal -> animal").forget(["mammal"]))
         cat, animal
@@ -296,7 +296,7 @@ class LabelSpace:
 
     @paused()
     def equivalent(self, other: LabelSpace) -> operations.Equivalence:
-        """Whether the same labels are valid in both; if not, the answer is false and has a label to show it.
+        """Whether the same labels are valid in both; if not, the answer is false and holds a label that shows it.
 
         >>> same = LabelSpace("a, b", "a -> b").equivalent(LabelSpace("a, b", "a | b"))
         >>> bool(same), same.label
@@ -437,8 +437,8 @@ class LabelSpace:
     def log_weight(self) -> float:
         """The weighted model count as a logarithm: log Σ over valid labels of the product of literal weights.
 
-        The weights are those that a DIMACS file gave (`literal_weights`), 1 where it gave none, and soft rules weigh p
-        where they hold and 1 − p where they do not. Without either it is the logarithm of `count()`.
+        The weights are those that a DIMACS file gave (`literal_weights`), 1 where it gave none, and soft rules have
+        weight p where they hold and 1 − p where they do not. Without either it is the logarithm of `count()`.
 
         >>> round(LabelSpace("a, b\\na | b").log_weight(), 6)  # log 3
         1.098612

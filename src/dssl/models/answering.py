@@ -1,4 +1,4 @@
-"""Answering: what a fitted model says of rows, whoever fitted it."""
+"""Answering: what a fitted model says about rows, whoever fitted it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Answering(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any, *, evidence: Any = None) -> Any:
         """The most probable valid label of each row, in the form of the labels given to `fit`.
 
-        `evidence`: what is known of each row already, in a form of labels, or columns of 1, 0 and NaN for unknown.
-        Answers are then given that, exactly; evidence that contradicts the rules is an error.
+        `evidence`: what is known about each row already, in any form of labels, or columns of 1, 0 and NaN for
+        unknown. Answers are then given it, exactly; evidence that contradicts the rules is an error.
         """
         logits = self._logits(X)
         return self.targets_.decode(self.decoder_.best(logits, seen(self.targets_, evidence, X)), X)
@@ -64,14 +64,14 @@ class Answering(ClassifierMixin, BaseEstimator):
         return [self.targets_.decode(columns, X) for columns in self.decoder_.sample(logits, n, seed, known)]
 
     def violations(self, X: Any) -> Violations:
-        """Which rules the network's raw predictions would break in which rows, were they not decoded."""
+        """Which rules the network's raw predictions would break in which rows, if they were not decoded."""
         logits = self._logits(X)
         return self.decoder_.violations(logits)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, evidence: Any = None) -> float:
-        """The share of labelled rows that are predicted right in all that is known of them; others do not count.
+        """The share of labelled rows in which everything known is predicted right; other rows do not count.
 
-        With `evidence`, predictions are given that.
+        With `evidence`, predictions are given it.
         """
         logits = self._logits(X)
         columns = self.targets_.encode(y)

@@ -39,7 +39,7 @@ class Decoder:
     `Mixture`, (n, M·width + M).
     Columns are those of the space; results are arrays with one row per row of logits.
 
-    `evidence` (n, width), as `LabelSpace.encode` gives it, is what is known of each row: answers are then given that
+    `evidence` (n, width), as `LabelSpace.encode` gives it, is what is known about each row: answers are then given it
     too, exactly. Evidence that leaves no valid label is an error.
 
     >>> fins = [[np.nan, 1, np.nan]]  # they were seen

@@ -75,20 +75,20 @@ class DSSLClassifier(Answering):
       formulas about its columns. Without rules: classes, or independent labels.
     * `prior`: "auto"; "deterministic", "entropy", "exclusivity", "pseudo-label", "null-category"; "learned", with
       the label probabilities that `learn_prior` finds; a `Prior`, which needs no space of its own, as in
-      ``DeterministicPrior(power=10)``, or a function from space to one; None to learn from labels only. `prior_weight`
-      is its weight λ, by default as planned, or .3.
-    * `network`: "auto" ("mlp", or "cnn" for images), "linear", "mlp", "cnn", "wrn-28-2" or a torch module. Of elements
+      ``DeterministicPrior(power=10)``, or a function from a space to a prior; None to learn from labels only.
+      `prior_weight` is its weight λ, by default as planned, or .3.
+    * `network`: "auto" ("mlp", or "cnn" for images), "linear", "mlp", "cnn", "wrn-28-2" or a torch module. For elements
       also "sequence" (convolutions along the row; "auto" for tokens) and "transformer".
     * `elements`: what the parts of a row (n, parts, …) show, if one network is to read each of them with the same
       weights: the name of an array of the rules, or names of variables. "auto": the one array that has as many
       elements as rows have parts. None: a row is read as a whole. `plan_` says which.
     * `consistency`: predictions should stay as they are under small changes of x. "vat", "mean-teacher", "pi-model",
       "temporal-ensembling", "neighbours", "fixmatch", "mixmatch", "remixmatch", "mixup", "ladder", "m2"; a term of
-      `dssl.training.terms`; a list of those; None. "auto": as planned. Labels are asked whether near rows agree
-      (`neighbours`), whether another model can teach, or whether unlabelled rows are best left alone; `plan_` says
-      what was decided and why. What is asked for by name is used in any case.
+      `dssl.training.terms`; a list of those; None. "auto": as planned. Labels decide whether near rows agree
+      (`neighbours`), whether another model can teach, or whether unlabelled rows are best left alone; `plan_` says what
+      was decided and why. What you name is used in any case.
     * `augment`: which changes of x leave labels as they are. "image", "digits" (no mirroring), "table", a function of
-      standardised rows, a pair of a weak and a strong one, or None. Labels are learned on weak views. "auto": of
+      standardised rows, a pair of a weak and a strong one, or None. Labels are learned on weak views. "auto": for
       images, those changes under which left-out labels are predicted better; `plan_` has the figures.
     * `objective`: a dict of what else the loss is made of. `labelled_prior_weight` (0): the prior's weight on labelled
       rows. `constrained` (as planned): the likelihood of a label is taken given that labels are valid. `balance` (1):
@@ -97,33 +97,33 @@ class DSSLClassifier(Answering):
       function from the step to a factor; if `rising` (True), T of a deterministic prior rises from 1 meanwhile.
       Unlabelled rows count in proportion to their share: few of them say little. `class_weight`: how much labelled
       rows count by their class, "balanced" or a dict of weights; by variable, where there are several.
-      `frequencies` ("auto"): what `balance` holds predictions to. "labels", those of the labels given; "uniform";
+      `frequencies` ("auto"): what `balance` holds predictions to: "labels", those of the labels given; "uniform";
       numbers, one per column or by variable; "unknown" for no balance. `components` ("auto", 1): of how
       many predictions, each with a weight, the model is a mixture, for labels with correlations that rules do not
       explain; see `dssl.priors.mixture`. Consistency terms, teachers and calibration are for one component only.
     * `decision`: which valid label `predict` gives. "most probable", right if a label counts only as a whole;
-      "marginals", the one with most entries right in expectation; "f1", the one with the largest expected F1 of the
+      "marginals", the one with the most entries right in expectation; "f1", the one with the largest expected F1 of the
       columns that hold, for labels of many rare columns.
     * `calibrate`: how sure predictions are is set by labelled rows that are left out in turn. "auto": if there are 20
-      of them, and three of each class, and neither rules are soft nor most columns rare, nor the network your
-      own module. It takes about as long as training once more. True or False.
+      of them and three of each class, no rule is soft, most columns are not rare, and the network is not your own
+      module. It takes about as long as training once more. True or False.
     * `steps` of training, by default 400, or ten passes over the labelled rows if that is more; `learning_rate`, by
-      default .002; `batch_size`, of labelled rows, by default 64. Labels of many rare columns are learned in batches
-      of 128 and at least forty passes, from labels alone at a rate of .004 and by two
-      networks; of texts, twenty.
+      default .002; `batch_size`, of labelled rows, by default 64. Labels with many rare columns are learned in batches
+      of 128 and at least forty passes (twenty for texts), and, from labels alone, at a rate
+      of .004 and by two networks.
     * `settings`: a dict of what else belongs to the loop, by the names of `Settings`: `unlabelled_batch` (256),
       `weight_decay`, `ema`, `schedule`, `devices`, `accelerator`, `checkpoint`, `log`, `progress`, … With
       `patience` training stops when a held-out `validation_fraction` (.2) of the labelled rows no longer gets better.
       With `standardise` (True) features are first brought to mean 0 and a common scale.
     * `unlabelled`: what stands for an unknown class, besides None and NaN.
     * `on_violation`: labels that break a rule are an "error", or "warn", "drop" the label, "repair" it.
-    * `warm_start`: `fit` goes on from the last model. `random_state`: seed.
+    * `warm_start`: `fit` continues from the last model. `random_state`: seed.
 
     **Attributes**: `classes_`, `space_`, `network_`, `prior_`, `plan_`, `history_`, `n_steps_`, `n_features_in_`,
     `feature_names_in_`.
 
-    Threads may share a fitted one for predictions. `fit` and `partial_fit` belong to one thread, while none
-    predicts.
+    Threads may share a fitted one for predictions. `fit` and `partial_fit` belong to one thread, while no
+    other thread predicts.
     """
 
     n_steps_: int
@@ -190,10 +190,10 @@ class DSSLClassifier(Answering):
     ) -> DSSLClassifier:
         """Learn from rows X (n, features), images (n, c, h, w) or a frame, and labels y, most of them unknown.
 
-        Or from `Data`, which have labels of their own and may be larger than memory: their batches are streamed, and
+        Or from a `Data` object, which has its own labels and may be larger than memory: its batches are streamed, and
         what is decided before training is decided on a sample of up to 10,000 labelled and 10,000 unlabelled rows.
 
-        A row of `sample_weight` w counts as w rows. `extra_labels`: labels like y that come without rows. They tell how
+        A row of `sample_weight` w counts as w rows. `extra_labels`: labels like y that come without rows. They show how
         frequent labels are, which `balance` and the "learned" prior use. `watched`: (X, y) of other rows, whose
         accuracy is in the log, as `watched`; nothing is learned from them, and they decide nothing.
         """
@@ -208,7 +208,7 @@ class DSSLClassifier(Answering):
         self._validate_params()
         if self.warm_start or any(given is not None for given in more):
             raise DataError(
-                "Data have labels and weights of their own\nLeave out y, weights, extra labels, warm_start."
+                "a Data object has its own labels and weights\nLeave out y, weights, extra labels, warm_start."
             )
         self.targets_ = Targets.of_space(space_of_data(data, self.rules))
         self.space_, self.classes_ = self.targets_.space, self.targets_.classes
@@ -230,7 +230,7 @@ class DSSLClassifier(Answering):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> DSSLClassifier:
         """Learn a little more, from one pass over these rows. The first call fixes classes and standardisation.
 
-        The optimiser's state and the averaged weights live on from call to call.
+        The optimiser's state and the averaged weights are kept from call to call.
         """
         first = not hasattr(self, "network_")
         x, columns, weight = self._read(X, y, sample_weight, {"classes": classes} if first else None)
@@ -485,8 +485,8 @@ class DSSLClassifier(Answering):
         if "network_" not in self.__dict__ or self.decoder_.components == asked:
             return asked
         raise ValueError(
-            f"the model has {self.decoder_.components} components and cannot go on with {asked}\n"
-            "Fit a new one, or without warm_start."
+            f"the model has {self.decoder_.components} components and cannot continue with {asked}\n"
+            "Fit a new model, or leave out warm_start."
         )
 
     def _open_in_a_batch(self, lesson: Lesson) -> int:

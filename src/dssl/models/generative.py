@@ -49,10 +49,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
       Bernoulli: rows of each value, as `alpha` of scikit-learn's BernoulliNB.
     * `binarize`: the threshold above which a feature of a Bernoulli model is 1; None if features are 0 and 1 already.
     * `max_iter`, `tol`: EM stops when a step gains less than `tol` per row.
-    * `rules`: a `LabelSpace` (or its text) of one variable, to name the classes. Rules about several variables are
-      `DSSLClassifier`'s.
+    * `rules`: a `LabelSpace` (or its text) of one variable, to name the classes. For rules about several variables,
+      use `DSSLClassifier`.
     * `unlabelled`: what stands for an unknown class, besides None and NaN.
-    * `warm_start`: `fit` goes on from the last parameters; then no row need be labelled. `random_state`: of `sample`.
+    * `warm_start`: `fit` continues from the last parameters; then no row needs a label. `random_state`: of `sample`.
 
     EM starts at the labelled rows: each class needs one, and one is enough. Features that never vary are left out of
     Gaussians.
@@ -61,7 +61,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
     GaussianMixture, or `feature_prob_` (K, d); `log_likelihood_`, Eq. G before the first step and after each, with the
     logarithm of the pseudo-rows' prior added so that it never falls; `n_iter_`, `converged_`, `n_features_in_`.
 
-    Threads may share a fitted one for predictions. `fit` belongs to one thread, while none predicts.
+    Threads may share a fitted one for predictions. `fit` belongs to one thread, while no other thread predicts.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

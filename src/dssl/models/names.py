@@ -1,4 +1,4 @@
-"""Names: what the names that an estimator takes stand for."""
+"""Names: what the names stand for that an estimator takes."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class LabelledSplit(BaseCrossValidator):
 
     Rows of one group, by `groups` here or in `split`, are never in training and test set of the same fold: groups are
     given to folds as a whole, and unlabelled rows of a test group are left out of that fold. A row whose group is None
-    or NaN is by itself.
+    or NaN is a group by itself.
 
     Threads may share it, unless `random_state` is a generator.
     """

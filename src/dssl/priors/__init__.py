@@ -2,7 +2,7 @@
 
 May use label spaces and circuits; knows nothing of data or training loops. Start at `predictive.py`, then `prior.py`.
 
-    predictive, mixture            p(y | x, V), which everything is asked of, and a weighted sum of several
+    predictive, mixture            p(y | x, V), which answers every question, and a weighted sum of several
     blocks, weights, raised        columns by variable, users' weights of labels, and rules' weights to a power
     prior, relaxations             what priors share, and those of the paper: entropy, exclusivity, deterministic, …
     null_category                  the null-category noise model, as a prior

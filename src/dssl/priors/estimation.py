@@ -1,4 +1,4 @@
-"""Branch probabilities from labels: counts, backed off to independent variables as far as held-out labels suggest.
+"""Branch probabilities from labels: counts, backed off to independent variables as far as left-out labels suggest.
 
 A complete label takes one branch of every choice it meets, so maximum likelihood is counting (Kisa et al. 2014). With
 few labels counts are mostly chance, and each choice gets α more of them in the proportions of a *base*: variables that

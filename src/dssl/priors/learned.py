@@ -30,7 +30,7 @@ from dssl.priors.predictive import Family, Predictive
 from dssl.priors.relaxations import POWER, DeterministicPrior
 
 _FORMAT, _VERSION = "dssl learned prior", 1
-_ANEW = "Learn the prior anew with this version of dssl, and save it."
+_ANEW = "Learn the prior again with this version of dssl, and save it."
 _POWERS = (0.01, 1e4)  # the range of T that is searched
 _EDGE = 1e-7  # θ is taken to be at least this far from 0 and 1, the accuracy of float32
 _ARRAYS = ("kind", "literal", "ptr", "child", "starts", "categorical")
@@ -197,8 +197,8 @@ def learn_prior(
       they go (EM). Without a `space`: a vector of classes, or a matrix of 0 and 1.
     * `smoothing`: pseudo-labels, evenly over V, for each value of the largest variable: 1 is Laplace's rule for classes
       and for independent attributes. ∞ is the uniform π.
-    * `backoff`: α, how many labels' worth each branch of the rules' circuit is held to independent variables; 0 is
-      maximum likelihood, ∞ independence given the rules. By default chosen by cross-validation.
+    * `backoff`: α, with how many labels' weight each branch of the rules' circuit is held to independent variables; 0
+    is   maximum likelihood, ∞ independence given the rules. By default chosen by cross-validation.
     * `power`: T. With `theta` (n, width), predictions of rows like those to come, T is the one under which the
       normalised mixture gives them the greatest likelihood.
     * `sample_weight` (n,): how much each label counts, 1 by default.

@@ -21,7 +21,7 @@ CANDIDATES = 8  # labels of each component that are searched for the most probab
 
 
 class Mixture:
-    """p(y | x) = Σ_m w_m p_m(y | V): M components, each a `Predictive` of its own, weighed by w = softmax.
+    """p(y | x) = Σ_m w_m p_m(y | V): M components, each a `Predictive` of its own, with weights w, a softmax.
 
     >>> import torch
     >>> from dssl import LabelSpace
@@ -37,7 +37,7 @@ class Mixture:
     tensor([[0., 0., 1., 1.]])
 
     `logits` (..., M·width + M): those of the components, one after the other, then those of their weights. `rules`,
-    `evidence` and `strict` are those of `Predictive`. Evidence re-weighs the components by how probable it is in each.
+    `evidence` and `strict` are those of `Predictive`. Evidence reweights the components by how probable it is in each.
     Answers are exact, batched, in log space, and differentiable where they are numbers; the entropy of a mixture has no
     such form, and is bounded. With M = 1 answers are those of `Predictive`.
 
@@ -58,7 +58,7 @@ class Mixture:
             self._see(evidence)
 
     def given(self, evidence: Tensor) -> Mixture:
-        """The same mixture with evidence (..., width), in place of any it had."""
+        """The same mixture with this evidence (..., width), in place of any earlier evidence."""
         out = Mixture.__new__(Mixture)
         out.family, out.strict, out.components = self.family, self.strict, self.components
         out.first_log_weights, out._all = self.first_log_weights, self._all
@@ -196,7 +196,7 @@ class Mixture:
 def predicted(
     logits: Tensor, rules: Rules, components: int = 1, evidence: Tensor | None = None, *, strict: bool = False
 ) -> Predictive | Mixture:
-    """What the outputs of a network with this many components say: for one, a `Predictive` of (..., width) logits.
+    """What the outputs of a network with this many components mean: for one, a `Predictive` of (..., width) logits.
 
     >>> from dssl import LabelSpace
     >>> space = LabelSpace("a, b\\na | b")

@@ -25,12 +25,12 @@ class NullCategoryPrior(CountingPrior):
     >>> prior(torch.tensor([[0.0], [3.0]])).exp()
     tensor([0.5379, 0.8988])
 
-    Between the two values of a binary variable lies a third, the null category, which no row ever has. With latent f:
-    p(y=1 | f) = σ(f − w/2), p(y=0 | f) = σ(−f − w/2), and the null category has the rest. An unlabelled row says that
-    its category is not null, which has the probability σ(f − w/2) + σ(−f − w/2): the decision boundary keeps away from
-    it. So the model that was written as a process over f is a prior over θ = σ(f), with a spike of its own; logistic
-    noise takes the place of the original's Gaussian noise. A categorical variable is asked the same of each value
-    against the others, and with rules the sum is over valid labels. `width` is w; at 0, q is the
+    Between the two values of a binary variable lies a third, the null category, to which no row ever belongs. With
+    latent f: p(y=1 | f) = σ(f − w/2), p(y=0 | f) = σ(−f − w/2), and the null category has the rest. An unlabelled row
+    says that its category is not null, which has the probability σ(f − w/2) + σ(−f − w/2): the decision boundary keeps
+    away from it. So the model that was written as a process over f is a prior over θ = σ(f), with a spike of its own;
+    logistic noise takes the place of the original's Gaussian noise. For a categorical variable each value is treated so
+    against the others; with rules the sum is over valid labels. `width` is w; at 0, q is the
     probability that a label is valid, and without rules 1 for every θ.
 
     Threads may share it, while none changes its parameters.
@@ -41,7 +41,7 @@ class NullCategoryPrior(CountingPrior):
     ) -> None:
         super().__init__(space, weights=weights, circuit=circuit)
         if not 0 <= float(width) < math.inf:
-            raise ValueError(f"the width of the null category is a number that is not negative, not {width!r}")
+            raise ValueError(f"the width of the null category must be a number, 0 or more, not {width!r}")
         self.width = float(width)
 
     def spike(self, log_theta: Tensor) -> Tensor:

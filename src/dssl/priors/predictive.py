@@ -1,10 +1,10 @@
 """Predictive: p(y | x, V), a network's prediction given that labels obey the rules (MATH §8).
 
-Everything that is ever asked about predictions is asked here: the priors, the likelihood, consistency, decisions and
-reports are a line or two each in terms of it.
+Every question about predictions is answered here: the priors, the likelihood, consistency, decisions and reports are
+a line or two each in terms of it.
 
-A prediction weighs each value of each variable, at first by θ, and a label by the product. Without rules variables are
-independent and the answers are closed forms; with rules a circuit answers.
+A prediction gives a weight to each value of each variable, at first θ, and to a label their product. Without rules
+variables are independent and the answers are closed forms; with rules a circuit answers.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class Predictive:
     tensor([[0.0000, 1.0000, 0.2689]])
 
     `logits` (..., width) have one column per column of the space. `rules` is the `LabelSpace`, or a `Circuit` compiled
-    from it, which saves looking it up. `evidence` (..., width) holds 1, 0 or NaN as `space.encode` gives it; every
-    answer is then given that too. All answers are exact, batched over the leading shape, in log space, and
+    from it, which saves a lookup. `evidence` (..., width) holds 1, 0 or NaN as `space.encode` gives it; every
+    answer is then given the evidence, too. All answers are exact, batched over the leading shape, in log space, and
     differentiable where they are numbers. With ``strict=True`` rows whose evidence leaves no valid label are an error;
     otherwise their log weights are −inf and their marginals 0.
 
@@ -132,7 +132,7 @@ class Predictive:
             self.allowed = self.family.blocks.allowed(evidence)
 
     def given(self, evidence: Tensor) -> Predictive:
-        """The same prediction with evidence (..., width), in place of any it had."""
+        """The same prediction with this evidence (..., width), in place of any earlier evidence."""
         self._check(evidence)
         out = self._with(self.log_values)
         out.allowed = self.family.blocks.allowed(evidence)
@@ -239,7 +239,7 @@ class Predictive:
     def power(self, T: float | Tensor) -> Tensor:
         """log Σ over valid y of p(y | V)^T, from −∞ for a flat prediction to 0 for a certain one, if T > 1; (...).
 
-        What soft rules and learned probabilities weigh is part of p(y | V), and is raised too.
+        The weights of soft rules and learned probabilities are part of p(y | V), and are raised too.
         """
         raised = self.weighing(lambda values: [T * value for value in values])
         if self.family.circuit is None:
@@ -269,7 +269,7 @@ class Predictive:
         """The divergence of labels that are decided from the top down."""
         here, there = (self.family.blocks.literals(p.log_values) for p in (self, other))
         if self.allowed is not None:
-            raise DataError("the divergence given evidence is for rules with a circuit\nLeave out the evidence.")
+            raise DataError("the divergence given evidence needs a circuit of the rules\nLeave out the evidence.")
         ahead = self.family.circuit.divergence(*here, *there)  # type: ignore[union-attr]
         return (ahead + self.family.circuit.divergence(*there, *here)) / 2 if symmetric else ahead  # type: ignore[union-attr]
 

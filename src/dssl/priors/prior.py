@@ -1,4 +1,4 @@
-"""Prior: what all priors share. Most are one line in terms of the prediction p(y | x, V)."""
+"""Prior: what all priors share. Most priors are one line in terms of the prediction p(y | x, V)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unbound:
-    """A prior that has its options and no label space yet; called with a space it is the prior.
+    """A prior that has its options but no label space yet; called with a space, it becomes the prior.
 
     >>> from dssl.priors import DeterministicPrior
     >>> sharp = DeterministicPrior(power=10.0)
     >>> sharp
-    DeterministicPrior(power=10.0), of no label space yet
+    DeterministicPrior(power=10.0),not bound to a label space yet
     >>> float(sharp(LabelSpace("a, b")).power)
     10.0
     """
@@ -37,7 +37,7 @@ class Unbound:
         return self.kind(space, **self.options)
 
     def __repr__(self) -> str:
-        return f"{self._written('')}, of no label space yet"
+        return f"{self._written('')},not bound to a label space yet"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("kind", "options"):
@@ -75,7 +75,7 @@ class Prior(nn.Module, metaclass=_PriorType):
 
     `prior(logits, evidence=None)` maps logits (..., width) to what training maximises, (...). `evidence` (..., width)
     holds 1, 0 or NaN as `space.encode` gives it: values it contradicts get weight zero. `log_prob` is log q itself,
-    which differs from the former only in priors that scale it. Rows do not see each other: the loss of a batch is
+    which differs from `prior(logits)` only in priors that scale it. Rows do not see each other: the loss of a batch is
     the mean of its samples' losses. Finite logits give finite numbers and gradients; −inf makes a value impossible;
     NaN or +inf makes its row's answer NaN, which training refuses.
     """

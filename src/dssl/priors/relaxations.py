@@ -36,7 +36,7 @@ class EntropyPrior(CircuitPrior):
 
     Without rules this is Σ θ_k log θ_k over the values of every variable. With rules it is the neuro-symbolic entropy:
     the network's p(y) is conditioned on the valid labels, so nothing pushes it towards them. `semantic=True` adds
-    log P(V), the semantic term, which does.
+    log P(V), the semantic term, which does push it.
 
     Threads may share it, while none changes its parameters.
     """
@@ -57,7 +57,7 @@ class ExclusivityPrior(CircuitPrior):
     log q(θ) = log P(V) = log Σ_{y∈V} p(y | θ)     with rules
 
     The first is the semantic loss of "exactly one" over independent binaries with the probabilities of a softmax. With
-    rules a softmax block is what it is, a variable with exclusive values (weights θ_k and 1), so q is the probability
+    rules a softmax block stays one variable with exclusive values (weights θ_k and 1), so q is the probability
     that a label drawn from the network's prediction is valid. Binary variables without rules contribute 0 for every θ.
 
     Threads may share it, while none changes its parameters.
@@ -140,7 +140,8 @@ class DeterministicPrior(CountingPrior):
     Without rules this is log Σ_k π_k θ_k^T, summed over variables. Called as a module it gives what training
     maximises: log q / T by default.
 
-    Without `space` it is a prior of whatever space an estimator or objective has: ``DeterministicPrior(power=5.0)``.
+    Without `space` the prior takes the space of the estimator or objective that uses it:
+    ``DeterministicPrior(power=5.0)``.
 
     * `power`: T, which may be changed at any time (``prior.power = 5.0``). `learn_power=True` makes log T a parameter,
       which needs the normalised form and scale "none", since the raw q is largest at T → 0.

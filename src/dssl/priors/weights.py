@@ -96,8 +96,8 @@ class WeightedLabels:
     tensor(0.2500)
 
     `labels` are what `space.encode` accepts, complete and all different; other labels count as invalid. Use it as
-    `weights` of a `DeterministicPrior` or as `circuit` of any prior. It answers what a circuit answers, by adding up:
-    labels × columns operations for each row.
+    `weights` of a `DeterministicPrior` or as `circuit` of any prior. It answers the same questions as a circuit, by
+    adding up: labels × columns operations for each row.
     """
 
     def __init__(self, space: LabelSpace, labels: Any, weights: Any = None) -> None:

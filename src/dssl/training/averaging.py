@@ -20,8 +20,8 @@ class Average(nn.Module):
     >>> average.updates, torch.equal(average.of(network).weight, network.weight)
     (3, True)
 
-    At first the average keeps less, min(α, (1 + t) / (10 + t)) at its t-th update, since early weights are close to
-    the initial ones. The number of updates is kept in `state_dict`.
+    At first the average keeps less of its past, min(α, (1 + t) / (10 + t)) at its t-th update, since early weights are
+    close to the initial ones. The number of updates is kept in `state_dict`.
     """
 
     network: nn.Module | None

@@ -112,7 +112,7 @@ class Balance(nn.Module):
     def divergence(self, theta: list[Tensor], weight: Tensor) -> Tensor:
         """Σ_v KL(p_v ‖ θ̄_v) of the mean θ̄ of predictions θ, by group (n, variables, K), of rows of this weight (n,).
 
-        Where θ̄ is within the error of the frequencies it asks for nothing; elsewhere p is the nearest edge. Single
+        Where θ̄ is within the error of the frequencies, nothing is asked of it; elsewhere p is the nearest edge. Single
         rows are free as long as the mean is right, so this is not a mean over rows.
         """
         share = _shares(weight, weight)

@@ -81,7 +81,7 @@ def load(file: Path) -> Checkpoint:
     if version > _FORMAT:
         raise DataError(
             f"the checkpoint '{file}' has format {version}, newer than {_FORMAT}: update dssl.\n"
-            "Or remove it: the run begins anew."
+            "Or remove it: the run begins again."
         )
     return Checkpoint(step, tensors, held)
 

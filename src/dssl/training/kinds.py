@@ -1,4 +1,4 @@
-"""Kinds of rows: what the labels of a batch say, which of its rows are known in full, in part or not at all."""
+"""Kinds of rows: what the labels of a batch say, which of its rows are labelled in full, in part or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ByKind:
     """A batch: logits and label columns (n, width), weights (n,), and the numbers of rows of each kind.
 
     A row is *complete* if its label leaves one value for every variable, and *open* if not; it is *labelled* if
-    anything of it is known. The device is asked only once which rows are which.
+    any part of its label is known. The device is asked only once which rows are which.
     """
 
     logits: Tensor
@@ -55,7 +55,7 @@ class ByKind:
 
 
 def given(blocks: Blocks, logits: Tensor, y: Tensor) -> Tensor:
-    """Logits (n, width) of θ given what columns y say of each variable on its own.
+    """Logits (n, width) of θ given what columns y say about each variable by itself.
 
     log q(θ, y) contains log p(y | θ), which the likelihood already counts. Given y, known variables are certain, and
     candidates share the rest; so the prior is about what is still open (MATH §1).

@@ -1,4 +1,4 @@
-"""What a run reports as it goes: a progress bar, a log file, TensorBoard, MLflow, and whoever else asks."""
+"""What a run reports as it goes: a progress bar, a log file, TensorBoard, MLflow, and users' own callbacks."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class Told:
 
 
 class MLflow:
-    """A callback for MLflow: ``settings={"callbacks": [MLflow("sqlite:///runs.db")]}``; one run for each training.
+    """A callback for MLflow: ``settings={"callbacks": [MLflow("sqlite:///runs.db")]}``; each training is one run.
 
-    `uri`: where MLflow keeps its runs, None for what it is set to itself. `experiment`: in which of them.
+    `uri`: where MLflow keeps its runs; None for MLflow's own setting. `experiment`: the experiment that gets them.
     """
 
     def __init__(self, uri: str | None = None, experiment: str = "dssl") -> None:

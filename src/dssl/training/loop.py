@@ -1,4 +1,4 @@
-"""The training loop on one screen: `train` is the ladder, `_Run` holds its rungs in the order they are climbed."""
+"""The training loop on one screen: `train` has the steps, `_Run` holds them in the order in which they are taken."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def train(
 
     `objective(logits, y, step=…, sample_weight=…)` gives a loss with `total` and named `parts`, and may have more, as
     `Objective` does: `views` that rows are seen in, `consistency` terms that are shown x and the network, `prepare`.
-    `validate(network)` gives a score of which more is better. With `devices` above 1, processes are started, from
+    `validate(network)` gives a score; larger is better. With `devices` above 1, processes are started, from
     scripts and notebooks; under torchrun every process calls this. Each process then validates, and the first
     one's score counts. `carry`: from the history of an earlier run of the same network, which this one continues,
     with its last weights, its averages and its optimiser's state, as if the rows had come in parts. `watch(network)` is

@@ -95,7 +95,7 @@ class Objective(nn.Module):
     its rows' losses. With ``mean="terms"`` each part is divided by the number of rows it applies to instead: λ then
     does not depend on how many labels a batch has, but batches of different sizes no longer average to the same loss.
 
-    * `prior`: a `Prior`, of this space or of none yet, or None to learn from labels only. `prior_weight` is λ,
+    * `prior`: a `Prior` of this space, or one without a space, or None to learn from labels only. `prior_weight` is λ,
       `labelled_prior_weight` λ_l. `ramp` maps the step to a factor of both, and of balance and consistency. If
       `rising`, the T of a deterministic prior rises with it from 1: a large T from the start would fix whatever the
       network says first.
@@ -116,9 +116,9 @@ class Objective(nn.Module):
     A row is *complete* if its label leaves one value for every variable: its prior is weighted with λ_l and sees θ
     only. Any other row has the likelihood of what is observed, if anything is, and its prior, weighted with λ, gives
     weight zero to what the observation contradicts. It sees θ given the observation, so nothing is counted twice: a
-    variable that is known is certain, and asks nothing more of the network.
+    known variable is certain, and asks nothing more of the network.
 
-    One thread: it moves running means and shuffles views as it is called.
+    For one thread only: each call updates running means and shuffles views.
     """
 
     @says_where(_GONE)

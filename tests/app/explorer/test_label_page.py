@@ -210,7 +210,7 @@ def test_what_if_shows_what_follows_and_why(page: Page) -> None:
     page.driver.find_element("id", "show-row").click()
     page.until("return !document.getElementById('what-if').hidden")
     page.driver.find_element("id", "if-add").click()  # legs
-    page.shows("#if-follows", "Most probable then")
+    page.shows("#if-follows", "Most probable in that case")
     assert page.texts("#if-said li") == ["legs"]
     assert any(text.endswith("not fins") for text in page.texts("#if-follows .chips li"))
     assert "legs -> !fins" in page.text("#if-follows details")

@@ -39,7 +39,7 @@ def test_nodes_are_counted_for_each_search_and_bytes_for_all() -> None:
     budget = Budget(nodes=10, nbytes=100)
     budget.searches = [search(10, 50), search(10, 50)]
     budget.check(budget.searches[0])
-    with pytest.raises(BudgetError, match=r"budget of 0\.0 MiB\. It came to 6 decisions, 10 nodes and 4 components"):
+    with pytest.raises(BudgetError, match=r"budget of 0\.0 MiB\. It got to 6 decisions, 10 nodes and 4 components"):
         budget.afford(1)
     budget.searches = [search(11), search(5)]
     budget.check(budget.searches[1])

@@ -95,7 +95,7 @@ def test_what_is_explained_is_said() -> None:
     y[np.flatnonzero((y[:, 1] == 1) & (y[:, 0] == 0))[:2], 2] = 1
     search = Discovery(Miner(read(y)))
     assert [str(f.formula) for f in search.run()] == ["label0 -> label1"]
-    assert search.limits == ["1 combinations that did not occur are left out: one other variable accounts for it"]
+    assert search.limits == ["1 combinations that did not occur are left out: one other variable explains each of them"]
 
 
 @pytest.mark.parametrize(("longest", "expected"), [(1, ["!label0"]), (2, ["!label0", "label1 -> label2"])])

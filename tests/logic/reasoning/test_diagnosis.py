@@ -122,7 +122,7 @@ def test_two_rules_that_meet_surprisingly() -> None:
     """`a -> b` and `a -> !b`: a can never hold."""
     diagnosis = LabelSpace("a, b, c\na -> b\na -> !b\nb -> c").diagnose()
     assert str(diagnosis.of_kind("forced")[0]) == (
-        "forced: a is always false, because these rules meet:\n    line 2: a -> b\n    line 3: a -> !b"
+        "forced: a is always false, because of these rules together:\n    line 2: a -> b\n    line 3: a -> !b"
     )
 
 
@@ -149,7 +149,7 @@ def test_nothing_to_say() -> None:
     diagnosis = LabelSpace("a, b\na -> b").diagnose()
     assert not diagnosis
     assert len(diagnosis) == 0
-    assert str(diagnosis) == "nothing stands out: no value is forced, every rule says something"
+    assert str(diagnosis) == "nothing stands out: no value is forced, and every rule says something"
     assert bool(Diagnosis((Finding("vacuous", "", ()),)))
 
 
@@ -205,7 +205,7 @@ def test_where_the_solver_gives_up_circuits_find_the_same(text: str, monkeypatch
         raise BudgetError("too many lessons")
 
     def said(found: Diagnosis) -> list[tuple[str, str]]:
-        return [(f.kind, f.message.replace(", because these rules meet", "")) for f in found.findings]
+        return [(f.kind, f.message.replace(", because of these rules together", "")) for f in found.findings]
 
     expected = LabelSpace(text).diagnose()
     monkeypatch.setattr(Solver, "conflict", gives_up)

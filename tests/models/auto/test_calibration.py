@@ -193,4 +193,4 @@ def test_predictions_that_are_hardly_ahead_are_drawn_to_label_frequencies() -> N
         fold = Fold(z[:rows] + noise[:rows], y[:rows], torch.ones(rows), z[:0])
         found[rows] = calibrate(Family.of(SPACE), base, [fold], Outputs(z[:0]))
     assert 0 <= found[20].sure < 1 == found[400].sure
-    assert ("drawn to label frequencies" in found[20].said()[1]) == (found[20].sure > 0)
+    assert ("drawn to the label frequencies" in found[20].said()[1]) == (found[20].sure > 0)

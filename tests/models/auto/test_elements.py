@@ -202,7 +202,7 @@ def test_a_module_reads_one_element() -> None:
 
 def test_components_are_of_whole_rows() -> None:
     x, y = bits(40)
-    with pytest.raises(ValueError, match="components=2 are of rows that are read as a whole"):
+    with pytest.raises(ValueError, match="components=2 are for rows that are read as a whole"):
         quick(BITS, objective={"components": 2}).fit(x, y)
     assert (
         quick(BITS, objective={"components": 2}, elements=None, network="mlp").fit(x.reshape(40, 6), y).predict_proba

@@ -75,7 +75,7 @@ def test_what_does_not_go_with_data(tmp_path: Path) -> None:
         model(rules="pet").fit(data)
     with pytest.raises(DataError, match="labels of another space"):
         model(rules="kind: {cat, dog, cod}\npet").fit(parts(tmp_path))
-    with pytest.raises(DataError, match="Data have labels and weights of their own"):
+    with pytest.raises(DataError, match="a Data object has its own labels and weights"):
         model(rules=SPACE).fit(data, Y)
     wrong = np.where(np.arange(N)[:, None] < 90, 1 - TRUE, np.nan)
     wrong[:, :3] = np.nan_to_num(TRUE[:, :3])

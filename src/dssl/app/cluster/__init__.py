@@ -1,4 +1,4 @@
-"""Ray, where one machine is not enough. In: a saved model, or an estimator. Out: what one process would give.
+"""Ray, for when one machine is not enough. In: a saved model, or an estimator. Out: what one process would give.
 
 It needs ``pip install 'dssl[ray]'``; nothing else imports it. Start at `mapping.py`.
 

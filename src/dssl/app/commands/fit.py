@@ -35,9 +35,9 @@ def fit(
     config: Annotated[
         Path | None, machine("TOML file of settings, named like these flags; a flag wins over the file.")
     ] = None,
-    dry_run: Annotated[bool, machine("Show what would be done, and do nothing.", **FLAG)] = False,
+    dry_run: Annotated[bool, machine("Show what would be done, without doing it.", **FLAG)] = False,
     json: Annotated[bool, machine("Print one JSON object, and nothing else, on stdout.", **FLAG)] = False,
-    quiet: Annotated[bool, machine("Say nothing but warnings and errors.", **FLAG)] = False,
+    quiet: Annotated[bool, machine("Print only warnings and errors.", **FLAG)] = False,
 ) -> int:
     """Learn a model from a file: labelled rows, unlabelled rows, and rules about labels."""
     terminal = Terminal(as_json=json, quiet=quiet)
@@ -199,7 +199,7 @@ def _tell(
     seconds: float,
 ) -> None:
     terminal.say(f"\ntrained in {seconds:.1f} s, {model.n_steps_:,} steps")
-    terminal.say(f"\nthe plan, as labels decided it\n{indent(str(model.plan_), '  ')}\n")
+    terminal.say(f"\nthe plan, as the labels decided it\n{indent(str(model.plan_), '  ')}\n")
     for name, value in metrics.items():
         terminal.say(f"{name.split(', ')[1]} rows predicted right: {value:.1%}")
     if prepared.test is None:

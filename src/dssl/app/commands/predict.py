@@ -47,7 +47,8 @@ def predict(
     ] = None,
     id: Annotated[str | None, Parameter(help="Column that names the rows. Default: as in training.")] = None,
     engine: Annotated[
-        Literal["local", "ray"], Parameter(help="What computes: this process, or a Ray cluster, on Parquet files.")
+        Literal["local", "ray"],
+        Parameter(help="Where to compute: in this process, or on a Ray cluster (Parquet files only)."),
     ] = "local",
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -160,7 +161,7 @@ def _to_parquet(frames: Iterator[pl.DataFrame], file: BinaryIO) -> int:
 def evaluate(
     model: Annotated[Path, _MODEL], data: Annotated[Path, _DATA], /, *, json: Annotated[bool, JSON] = False
 ) -> None:
-    """Measure a model on a file of labelled rows: how often it is right, and what its raw predictions would break."""
+    """Measure a model on a file of labelled rows: how often it is right, and which rules raw predictions break."""
     terminal = Terminal(as_json=json)
     from dssl.app import measures
     from dssl.app.trained import Trained

@@ -16,12 +16,14 @@ def refit(
     /,
     *,
     out: Annotated[Path | None, Parameter(help="Folder of the new run. Default: RUN-2, RUN-3, …")] = None,
-    rules: Annotated[Path | None, Parameter(help="File of other rules; the network then begins anew.")] = None,
+    rules: Annotated[
+        Path | None, Parameter(help="File of other rules; the network then starts from the beginning.")
+    ] = None,
     steps: Annotated[int | None, Parameter(help="Updates of the network. Default 150.")] = None,
     json: Annotated[bool, JSON] = False,
-    quiet: Annotated[bool, Parameter(help="Say nothing but warnings and errors.", **FLAG)] = False,
+    quiet: Annotated[bool, Parameter(help="Print only warnings and errors.", **FLAG)] = False,
 ) -> int:
-    """Fit a run again with the answers that people gave since, from its last weights, into a new folder."""
+    """Fit a run again, from its last weights, with the answers that people have given since, into a new folder."""
     if not run.exists():
         raise FileNotFoundError(2, "No such file or directory", str(run))
     if steps is not None and steps < 1:

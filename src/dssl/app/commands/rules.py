@@ -48,7 +48,7 @@ def check(
         terminal.say(f"{count:,} of {every:,} labels are valid")
     except BudgetError:
         count = None
-        terminal.say(f"some of {every:,} labels are valid; how many is not counted in {_CHECKING:g} s")
+        terminal.say(f"some of {every:,} labels are valid; counting them takes more than {_CHECKING:g} s")
     terminal.result(
         {
             "file": str(file), "variables": [v.name for v in space.variables], "rules": len(space.rules),
@@ -60,7 +60,7 @@ def check(
 
 @app.command
 def count(file: Annotated[Path, _FILE], /, *, json: Annotated[bool, JSON] = False) -> None:
-    """How many labels obey the rules."""
+    """Count the labels that obey the rules."""
     terminal = Terminal(as_json=json)
     found = _count(_read(file))
     terminal.say(str(found))
@@ -72,10 +72,10 @@ def list_(
     file: Annotated[Path, _FILE],
     /,
     *,
-    limit: Annotated[int, Parameter(help="Labels to list at most.")] = 20,
+    limit: Annotated[int, Parameter(help="How many labels to list, at most.")] = 20,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """The labels that obey the rules."""
+    """List the labels that obey the rules."""
     if limit < 1:
         raise UsageError(f"--limit {limit} lists nothing\nGive 1 or more.")
     terminal = Terminal(as_json=json)
@@ -96,7 +96,9 @@ def compile_(
     out: Annotated[Path | None, Parameter(help="File for the circuit: .npz, .nnf, or a picture: .svg, .dot.")] = None,
     budget_s: Annotated[float, Parameter(help="Seconds after which to give up.")] = 60.0,
     budget_nodes: Annotated[int, Parameter(help="Nodes at which to give up.")] = 20_000_000,
-    budget_bytes: Annotated[int | None, Parameter(help="Bytes at which to give up: half of the memory.")] = None,
+    budget_bytes: Annotated[
+        int | None, Parameter(help="Bytes at which to give up. Default: half of the memory.")
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Compile rules to the circuit that answers questions about valid labels, and say how large it is."""
@@ -151,7 +153,7 @@ def show(
     expand: Annotated[bool, Parameter(help="Write loops out, one rule per line.", negative="")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Print the variables and rules as they are read."""
+    """Print the variables and rules as they were read."""
     from dssl.logic import json_form
     from dssl.logic.language.parser import text_of
 
@@ -171,7 +173,7 @@ def format_(
     check: Annotated[bool, Parameter(help="Change nothing; exit with 1 if the file is not tidy.", negative="")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> int:
-    """Set the usual spaces in a file of rules. Comments, indents and the meaning stay as they are."""
+    """Tidy a file of rules: set the usual spaces. Comments, indents and the meaning stay as they are."""
     from dssl.files import write_whole
     from dssl.logic.language.parser import parse
     from dssl.logic.language.tokens import Source, tidied
@@ -197,7 +199,7 @@ def explain(
     label: Annotated[str | None, Parameter(help='A label, whole or in part, as in "legs=1 species=cat".')] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Why rules contradict each other, what they force or repeat, or what is wrong with a label."""
+    """Explain why rules contradict each other, what they force, what is redundant, or what is wrong with a label."""
     terminal = Terminal(as_json=json)
     try:
         space = _read(file)
@@ -263,10 +265,10 @@ def learn(
     out: Annotated[Path | None, Parameter(help="File for the rules.")] = None,
     tolerance: Annotated[float, Parameter(help="Share of exceptions that a rule may have.")] = 0.0,
     level: Annotated[float, Parameter(help="Chance that any rule found is a fluke.")] = 0.05,
-    max_clause: Annotated[int, Parameter(help="The most labels that one rule may join.")] = 3,
+    max_clause: Annotated[int, Parameter(help="How many labels one rule may join, at most.")] = 3,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Learn rules from labels, with how often each holds and how certain it is."""
+    """Learn rules from labels, and say how often each holds and how certain it is."""
     from dssl.data.columns import require
     from dssl.data.labelling import label_frame
     from dssl.data.tables import read

@@ -52,7 +52,7 @@ def report(
     out: Annotated[Path | None, Parameter(help="File for the page. Default: report.html of the run.")] = None,
     browser: Annotated[bool, Parameter(help="Open the page.", negative="--no-browser")] = True,
 ) -> None:
-    """Write the report of a run anew, from its summary, and open it."""
+    """Write the report of a run again, from its summary, and open it."""
     if not run.exists():
         raise FileNotFoundError(2, "No such file or directory", str(run))
     from dssl.app.report import write_report
@@ -76,7 +76,7 @@ def reproduce(
     /,
     *more: Annotated[str, Parameter(help="Flags of the experiment, such as --sets.", allow_leading_hyphen=True)],
     full: Annotated[
-        bool, Parameter(help="With the paper's full settings, where the default is shorter.", negative="")
+        bool, Parameter(help="Use the paper's full settings where the default is shorter.", negative="")
     ] = False,
 ) -> int:
     """Run an experiment again, such as a table or figure of the paper, in the folder experiments/again.

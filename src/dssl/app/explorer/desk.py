@@ -43,7 +43,7 @@ class Unlabelled:
 
 
 class Desk:
-    """The calls of the Label tab for a run. Answers are in a file, which every worker and every server reads anew."""
+    """The calls of the Label tab for a run. Answers are in a file, which every worker and every server reads again."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -217,11 +217,11 @@ class Desk:
         else:
             found = self.suppose(request)
             if found["clash"] is not None:
-                raise DataError("this answer contradicts the rules\nTake something of it back.")
+                raise DataError("this answer contradicts the rules\nTake part of it back.")
             kind = LABEL
             cells = [cell(v, values) for v, values in zip(self.space.variables, found["possible"])]
             if not any(cells):
-                raise DataError("nothing was said of this row\nSay something, or that you cannot tell.")
+                raise DataError("nothing was said about this row\nSay something, or that you cannot tell.")
         try:
             done = self.file.add(id, row, kind, cells, seen)
         except Meanwhile as other:

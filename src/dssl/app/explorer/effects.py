@@ -142,7 +142,7 @@ def different(ours: LabelSpace, theirs: LabelSpace) -> str | None:
 
 
 def moved(space: LabelSpace, rows: Looked, before: Columns, after: Columns) -> dict[str, Any]:
-    """Rows whose prediction changes, and on those with whole labels, whether for the better."""
+    """Rows whose predictions change, and for those with complete labels, whether for the better."""
     whole = complete(space, rows.known)
     changed = np.flatnonzero((before != after).any(axis=1))
     right = [((each == rows.known).all(axis=1)) & whole for each in (before, after)]

@@ -2,8 +2,8 @@
 
 A page in a browser can send requests to any port of its reader's machine. So requests must name this server as their
 host (a foreign name that resolves to 127.0.0.1 does not), calls must come from its own page, and bodies are short.
-Other users of the machine can connect too. So every address begins with a random token that only the terminal told; it
-stands in the path because a cookie would be sent to every other port of the machine as well.
+Other users of the machine can connect too. So every address begins with a random token that only the terminal shows; it
+is in the path because a cookie would be sent to every other port of the machine as well.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Run:
     # ---- one prediction ----
 
     def prediction(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the model says of a row of its data, or of values that were typed in."""
+        """What the model says about a row of its data, or of values that were typed in."""
         from dssl.data.transformer import Notes
 
         table = self.row(request) if "row" in request else self._typed(request)

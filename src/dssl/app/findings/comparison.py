@@ -90,7 +90,7 @@ def _way(
 
 
 def _constant(labels: Columns, model: DSSLClassifier) -> Columns:
-    """The most frequent label among those known in full; without any, the most probable one by label frequencies."""
+    """The most frequent label among rows labelled in full; without any, the most probable one by label frequencies."""
     whole = labels[~np.isnan(labels).any(axis=1)]
     if len(whole):
         values, counts = np.unique(whole, axis=0, return_counts=True)

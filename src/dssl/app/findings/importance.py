@@ -1,7 +1,7 @@
 """Which columns of a table predictions rest on: how much accuracy on held-out rows is lost if one is shuffled.
 
-A column is one of the table's, with all the inputs that were made of it (Breiman 2001). Columns that say the same stand
-in for each other: each of them may then seem to matter little.
+A column is one of the table's, with all the inputs that were made of it (Breiman 2001). Columns that say the same can
+replace each other: each of them may then seem to matter little.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run comes to, in sentences: how good it is, against what, what to do next, and what stands out."""
+"""What a run amounts to, in sentences: how good it is, against what, what to do next, and what stands out."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def what_next(summary: Summary) -> str:
         "Next, label more rows, and begin with those under Label next" if summary.uncertain else "Next, label more rows"
     )
     if labelled and known / labelled - hits / of > _BY_HEART:
-        return f"{more}: it knows its {labelled:,} labelled rows by heart, and too few of the others."
+        return f"{more}: it knows its {labelled:,} labelled rows by heart, and gets too few of the others right."
     frequent = _frequent_mistake(summary)
     if frequent is not None:
         return frequent
@@ -140,7 +140,7 @@ def _test_notices(summary: Summary) -> Iterator[str]:
     """What the number of test rows, and their distance from the labelled ones, says about accuracy."""
     (hits, of), (known, labelled) = (summary.right.get(part, (0, 0)) for part in ("test", "labelled"))
     if summary.scored == "labelled":
-        yield "There are no test rows: scores and calibration are of the rows the model was trained on."
+        yield "There are no test rows: scores and calibration were measured on the rows that the model was trained on."
     if not of:
         return
     low, high = interval(hits, of)

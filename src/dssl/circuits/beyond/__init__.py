@@ -1,4 +1,4 @@
-"""Where circuits end: answers about rules that do not compile. In: a LabelSpace. Out: who answers for its rules.
+"""Beyond circuits: answers about rules that do not compile. In: a LabelSpace. Out: who answers for its rules.
 
 Start at `ladder.py`.
 

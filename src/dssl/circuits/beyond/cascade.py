@@ -1,6 +1,6 @@
 """Cascade: labels that obey implications, decided from the top down. Hierarchies of any width need no circuit.
 
-A class whose classes above all hold is *open*: it holds with its own probability σ(u). Any other class fails. So
+A class is *open* if all classes above it hold: it then holds with its own probability σ(u). Other classes fail. So
 p(y) = Π over open classes of σ(±u), which adds up to one (MATH §8). The same in other words: every class has a coin of
 its own, all thrown independently, and holds if its coin and those of all classes above it say so.
 
@@ -51,7 +51,7 @@ class Cascade:
     tensor([0.])
 
     `log_pos` and `log_neg` (..., width) are log σ(u) and log σ(−u), of a class that is open; −inf is evidence, as it is
-    for a `Circuit`. Other weights do not add up to one, and are refused: what needs them is for circuits.
+    for a `Circuit`. Weights that do not add up to one are refused: questions that need them are for circuits.
     Threads may share it.
     """
 
@@ -175,8 +175,8 @@ class Cascade:
                 return out
             out[bad] = self._thrown(pos[bad], neg[bad], known.rows(bad), generator)
         raise DataError(
-            f"{_ROUNDS:,} labels drawn for a row, and none agrees with the classes that are known to fail\n"
-            "Say of classes above them whether they hold."
+            f"{_ROUNDS:,} labels were drawn for a row, and none agrees with the classes that are known not to hold\n"
+            "Say whether the classes above them hold."
         )
 
     def mpe(self, log_pos: Tensor, log_neg: Tensor, *, strict: bool = False) -> tuple[Tensor, Tensor]:
@@ -260,9 +260,9 @@ class Cascade:
             if known.doubtful is not None:
                 row = int(known.doubtful.any(-1).int().argmax())
                 raise DataError(
-                    f"{what} given that class {int(known.doubtful[row].int().argmax())} of row {row} fails: it is not "
-                    "known whether the classes above it hold, and then classes depend on each other\n"
-                    "Say of the classes above it whether they hold, or draw samples, which are exact."
+                    f"{what} given that class {int(known.doubtful[row].int().argmax())} of row {row} does not hold: it "
+                    "is not known whether the classes above it hold, and then classes depend on each other\n"
+                    "Say whether the classes above it hold, or draw samples, which are exact."
                 )
         return known
 
@@ -291,7 +291,7 @@ class PlainWeights:
 
 
 class _Known:
-    """What evidence says of rows (n, width): classes that hold and fail for certain, and rows it contradicts (n,).
+    """What evidence says about rows (n, width): classes that hold and fail for certain, and rows it contradicts (n,).
 
     `settled` classes fail though all above them hold. `doubtful` ones fail, and it is not known whether those above
     hold; None if there are none.
@@ -332,7 +332,7 @@ def _require_probabilities(pos: Tensor, neg: Tensor, free: Tensor) -> None:
     total = torch.logaddexp(pos[row].detach(), neg[row].detach())[free[row]]
     if not bool((total.abs() < _OFF).all()):
         raise DataError(
-            "weights that are not probabilities: implications without a circuit are weighed class by class, from the "
+            "the weights are not probabilities: implications without a circuit are weighted class by class, from the "
             "top down\nUse prior=None or prior='auto' with such rules, or compile them: space.compile(budget_s=600)."
         )
 

@@ -80,5 +80,5 @@ def again(space: LabelSpace, kept: Mapping[str, Any] | None) -> Cascade | Supers
             some = LabelSpace.of(space.variables, [parts[i] for i in numbers])
             return Superset(space, numbers, some.compile(budget_s=_AGAIN_S))
     if step != "circuit":
-        raise DataError(f"the rules cannot be answered for by '{step}'\nTrain the model again.")
+        raise DataError(f"there is no way '{step}' to answer for the rules\nTrain the model again.")
     return None

@@ -4,8 +4,8 @@ The labels V′ that obey the rules in the circuit include all valid ones, V ⊆
 marginals, entropy. They are sound for training (the paper's Eq. 6), and exact for the rules that are in the circuit.
 
 Labels obey all rules. Labels of V′ are looked at in order of weight, and the first that obeys the others is exactly the
-heaviest of V (MATH §8). Where many come before it, a search goes on with V′ as its bound: it says of a variable in a
-broken rule whether it keeps its value, a SAT solver propagates what follows, and the circuit gives the heaviest label
+heaviest of V (MATH §8). Where many come before it, a search goes on with V′ as its bound: it decides whether a variable
+in a broken rule keeps its value, a SAT solver propagates what follows, and the circuit gives the heaviest label
 of V′ that is left. It ends with a proof, or after so many of these with the best valid label found.
 """
 
@@ -39,7 +39,7 @@ _NODES = 100_000  # of a circuit: training asks it at every step
 
 
 class Superset:
-    """Answers for a space of which only some rules are compiled. Numbers are those of V′, labels obey every rule.
+    """Answers for a space of which only some rules are compiled. Numbers are those of V′; labels obey every rule.
 
     >>> import torch
     >>> space = LabelSpace("a, b, c\\na | b\\nexactly(1, a, b, c)")
@@ -51,7 +51,7 @@ class Superset:
     tensor([ True, False, False])
 
     `kept`: which of `parts_of(space.rules)` the circuit has. Weights and shapes are those of a `Circuit`. Soft rules
-    that are left out do not weigh.
+    that are left out have no weight.
     """
 
     def __init__(self, space: LabelSpace, kept: Iterable[int], circuit: Circuit) -> None:

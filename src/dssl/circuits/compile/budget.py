@@ -108,7 +108,7 @@ class Budget:
     def _message(self, over: str) -> str:
         p = self.progress()
         return (
-            f"compiling the rules takes more than the budget of {over}. It came to {p.decisions:,} decisions, "
+            f"compiling the rules takes more than the budget of {over}. It got to {p.decisions:,} decisions, "
             f"{p.nodes:,} nodes and {p.components:,} components kept in {p.seconds:.1f} s, with {p.share:.1%} of the "
             "choices gone through. Raise budget_s, budget_nodes or budget_bytes, drop or split rules, or ask for "
             'relaxation="clauses".'

@@ -306,7 +306,7 @@ def _reduced(terms: list[Term], intervals: list[tuple[int, int]]) -> tuple[list[
 def _refuse_large(terms: list[Term], high: int) -> None:
     if high > LARGEST:
         raise RuleError(
-            f"a sum of {len(terms)} variables whose totals are up to {high:,} apart, and the compiler can deal with "
+            f"a sum of {len(terms)} variables has totals up to {high:,} apart, and the compiler can deal with "
             f"{LARGEST:,}",
             remedy="Use smaller or rounder coefficients.",
         )

@@ -16,7 +16,7 @@ from dssl.circuits.jit import PLAIN, announced, source_stamp
 
 _CACHE = 1 << 20  # bytes of a core's own cache
 _SMALL = 3_000_000  # words × samples below which a second thread costs more than it saves
-_LONG = 20_000_000  # words × samples, tens of milliseconds, from which a call must hear Ctrl-C
+_LONG = 20_000_000  # words × samples, tens of milliseconds, from which a call must react to Ctrl-C
 _DRAWN = 4  # words that take as long as one column of a label that is drawn or found
 
 

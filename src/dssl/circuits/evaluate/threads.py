@@ -5,8 +5,8 @@ waits for a slow one. Kernels run without the interpreter's lock. Each thread ha
 the largest program it has run and does not depend on the batch. Any number of threads may call at once, helpers start
 on first need, and a forked child starts with none.
 
-A thread inside a kernel does not hear Ctrl-C. So in a long call the calling thread leaves all the work to helpers and
-waits for them: it hears at once, and helpers take no further tile.
+A thread inside a kernel does not react to Ctrl-C. So in a long call the calling thread leaves all the work to helpers
+and waits for them: it reacts at once, and helpers take no further tile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Loop = Callable[[int, int], None]  # (address of scratch, address of the counter
 
 _ALIGNED = 64
 NO_MORE = 1 << 40  # a tile beyond the last of any call
-_LOOK_UP = 0.1  # seconds after which a waiting thread looks up: on Windows nothing else lets it hear Ctrl-C
+_LOOK_UP = 0.1  # seconds after which a waiting thread looks up: on Windows nothing else lets it see Ctrl-C
 
 
 class _Job:

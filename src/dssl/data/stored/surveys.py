@@ -1,7 +1,7 @@
 """A survey: one pass over data that need not fit into memory, and a bounded sample of their rows.
 
 A fit on arrays looks at all rows before it trains: for their scale, their labels, and for what helps to predict them.
-Of `Data`, it sees a sample of bounded size, and sums over all rows; training then asks for batches.
+From `Data`, it gets a sample of bounded size, and sums over all rows; training then asks for batches.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Discovery:
         if self.miner.explained:
             self.limits.append(
                 f"{self.miner.explained:,} combinations that did not occur are left out: "
-                "one other variable accounts for it"
+                "one other variable explains each of them"
             )
         return self.candidates
 
@@ -180,7 +180,7 @@ class Discovery:
     # ---- covers and counts ----
 
     def find_covers_and_counts(self) -> None:
-        """Wider clauses and bounds on counts, if they are a surprise given the rules found before them.
+        """Wider clauses and bounds on counts, if they are a surprise given the rules found earlier.
 
         They have no failures, whatever the tolerance.
         """

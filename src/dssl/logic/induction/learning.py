@@ -1,4 +1,4 @@
-"""Rules learned from labels: what never happens in them, although it would by chance."""
+"""Rules learned from labels: what never happens in them, although by chance it would."""
 
 from __future__ import annotations
 

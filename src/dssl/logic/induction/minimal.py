@@ -52,7 +52,7 @@ def irredundant(variables: Sequence[Variable], rules: Sequence[Rule], given: Seq
 
 
 def rules_of(labels: Any, names: Sequence[str] | None = None, limit: int = 100_000) -> LabelSpace:
-    """A space with exactly these valid labels, in a short list of rules.
+    """A space with exactly these valid labels, described by a short list of rules.
 
     >>> [rule.text for rule in rules_of([(0, 0, 1), (0, 1, 0), (1, 0, 0)], ["legs", "fins", "wings"]).rules]
     ['exactly_one(legs, fins, wings)']

@@ -1,4 +1,4 @@
-"""Names and values as rule text: which words are taken, what needs quotes, how an element of an array is called."""
+"""Names and values as rule text: which words are taken, what needs quotes, what an element of an array is called."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ class Reader(Terms):
         pattern = self.token
         self.at += 2
         if not columns:
-            self.fail("regular(…) of nothing", f"Write {ALL['regular']}.", token)
+            self.fail("regular(…) is empty", f"Write {ALL['regular']}.", token)
         return Sequence(token, tuple(columns), self.unquoted(pattern), pattern)
 
     def table(self) -> Listed | FileRows:

@@ -177,14 +177,14 @@ def disjunction(args: Any) -> Formula:
 
 
 def implies(premise: Any, conclusion: Any) -> Formula:
-    """The conclusion holds wherever the premise does. Unlike ``>>`` it says where it ends: ``implies(a, b) & c``."""
+    """The conclusion holds wherever the premise does. Unlike ``>>`` it shows where it ends: ``implies(a, b) & c``."""
     return Implies(as_formula(premise), as_formula(conclusion))
 
 
 def xor(*args: Any) -> Formula:
-    """An odd number of some formulas hold. Unlike ``^`` it says where it ends: ``xor(a, b) | c``."""
+    """An odd number of some formulas hold. Unlike ``^`` it shows where it ends: ``xor(a, b) | c``."""
     if not args:
-        raise RuleError("xor() of nothing", remedy="Give at least one formula.")
+        raise RuleError("xor() is empty", remedy="Give at least one formula.")
     return Xor.of(*map(as_formula, args))
 
 

@@ -244,7 +244,7 @@ class Terms(Cursor):
                 self.fail(f"expected ',' or ')' in {token.text}(…), found {self.found()}", f"Write {ALL[token.text]}.")
         self.depth -= 1
         if not args:
-            self.fail(f"{token.text}(…) of nothing", f"Write {ALL[token.text]}.", token)
+            self.fail(f"{token.text}(…) is empty", f"Write {ALL[token.text]}.", token)
         return Call(token, tuple(args))
 
     def at_if(self) -> bool:

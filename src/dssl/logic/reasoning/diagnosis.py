@@ -53,13 +53,16 @@ class Diagnosis:
         return len(self.findings)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.findings)) or "nothing stands out: no value is forced, every rule says something"
+        return (
+            "\n".join(map(str, self.findings))
+            or "nothing stands out: no value is forced, and every rule says something"
+        )
 
 
 def diagnose(space: LabelSpace) -> Diagnosis:
     """Forced variables, values that never occur, rules without effect, and premises that can never hold.
 
-    Where sums are too large for the solver, circuits tell the same, but blame all other rules together.
+    Where sums are too large for the solver, circuits find the same, but blame all other rules together.
     """
     try:
         doctor = _Doctor(space)
@@ -105,7 +108,7 @@ class _Doctor:
 
     @staticmethod
     def _because(blame: list[int] | None) -> str:
-        return ", because these rules meet:" if blame and len(blame) > 1 else ":"
+        return ", because of these rules together:" if blame and len(blame) > 1 else ":"
 
     def _literal(self, block: int, value: int) -> int:
         return self.solver.literal(self.space.constraints.offsets[block] + value)

@@ -1,9 +1,9 @@
-"""How a SAT solver is asked: in slices, between which Python hears Ctrl-C.
+"""How a SAT solver is run: in slices, between which Python can react to Ctrl-C.
 
 python-sat's own `solve` takes Ctrl-C for itself: it jumps out of the solver with an error of its own, and from then on
-the process never hears Ctrl-C again. So it is not used. A slice is a number of conflicts and propagations, never a
-time, so that the same questions always have the same answers. Of the solvers that can be asked so, MiniSat stops where
-it is told to; Glucose looks up only when it restarts, which can take it fifty times as long.
+the process never reacts to Ctrl-C again. So it is not used. A slice is a number of conflicts and propagations, never a
+time, so that the same questions always have the same answers. Of the solvers that can be run this way, MiniSat stops
+where it is told to; Glucose checks only when it restarts, which can take fifty times as long.
 """
 
 from __future__ import annotations

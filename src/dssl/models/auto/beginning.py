@@ -1,4 +1,4 @@
-"""Beginning: the network of a fit before it has learned anything: it says of every row what label frequencies say."""
+"""Beginning: the network of a fit before it has learned anything: it predicts label frequencies for every row."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Calibration: how sharp predictions should be, found on labelled rows that a network had not seen.
 
 Networks that are trained until they fit a few labels are too sure of themselves. Labelled rows are left out in folds; a
-network that was trained without a fold says how sure it is there, and the labels say how sure it should have been. What
-is found is one number, and the network gets it as a last layer.
+network that was trained without a fold says how sure it is there, and the labels say how sure it should have been. The
+result is one number, which the network gets as a last layer.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Calibrated(nn.Module):
 
 @dataclass(frozen=True)
 class Fold:
-    """What a network said that had not seen some labelled rows: of these, and of unlabelled rows (m, width).
+    """What a network that had not seen some labelled rows said about these, and about unlabelled rows (m, width).
 
-    `beside` is what a ridge model said of them that had not seen them either.
+    `beside` is what a ridge model that had not seen them either said about them.
     """
 
     outputs: Tensor  # (n, width)
@@ -96,11 +96,11 @@ class Found:
 
     def said(self) -> tuple[str, str]:
         """As a line of a plan: what is done, and why."""
-        figures = f"squared error of {self.rows:.0f} left-out labels {self.before:.2f}, then {self.after:.2f}"
+        figures = f"squared error of {self.rows:.0f} left-out labels: {self.before:.2f} before, {self.after:.2f} after"
         if not self.sure:
-            return "label frequencies", f"{figures}: nothing shows that rows tell about labels"
+            return "label frequencies", f"{figures}: features do not help measurably to predict labels"
         if self.sure < 1:
-            figures += f"; drawn to label frequencies, which are behind by {self.sure:.1f} standard errors only"
+            figures += f"; drawn to the label frequencies, which are only {self.sure:.1f} standard errors behind"
         if self.ridge:
             return f"{self.share:.0%} of {self.beside}", figures
         return f"sharpness × {self.network:.2g}", figures
@@ -121,7 +121,7 @@ def calibrate(
 
     Networks of the folds were trained for fewer steps, on fewer labels, and may be less sure for that alone. So the
     scale is carried over by how sure they are, at their best scale, `elsewhere`: on unlabelled rows, where the network
-    that saw all labels is to be as sure. Without such rows it has the same scale. If a base is given, and predictions
+    that saw all labels should be as sure. Without such rows it has the same scale. If a base is given, and predictions
     are ahead of it by less than a standard error, they are moved towards it in proportion; if not ahead, all the way.
     """
     trial = _Blending(family, base, folds, elsewhere, after)
@@ -262,7 +262,7 @@ def fold_steps(steps: int, *, in_full: bool = False) -> int:
     """Steps of each fold's network: all folds together take about as long as the network itself.
 
     With `in_full` they are those of the network. A network that learns a table's labels alone takes short steps, and
-    how much it learned by heart is not to be seen after a quarter of them.
+    how much it learned by heart does not show after a quarter of them.
     """
     return steps if in_full else min(steps, max(_LEAST_STEPS, ceil(steps / _FOLDS)))
 

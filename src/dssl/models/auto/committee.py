@@ -1,7 +1,7 @@
 """Committee: networks that were trained apart, and answer together.
 
-Where most columns are rare, two networks that differ in nothing but their first weights rank rows differently, and
-their mean ranks them better than either.
+Where most columns are rare, two networks that differ only in their first weights rank rows differently, and their
+mean ranks them better than either.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 class Committee(nn.Module):
-    """The mean of what networks say of rows x: (n, width).
+    """The mean of what networks say about rows x: (n, width).
 
     >>> committee = Committee(nn.Linear(2, 1), nn.Linear(2, 1))
     >>> x = torch.ones(1, 2)

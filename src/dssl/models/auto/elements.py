@@ -1,4 +1,4 @@
-"""Elements: which array of the rules the parts of a row belong to, and the network that reads each of them alike."""
+"""Elements: which array of the rules the parts of a row belong to, and the network that reads all of them alike."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_TOKENS = 1_000_000
 
 @dataclass(frozen=True)
 class Elements:
-    """What the elements of a row tell of: `names[i]` are the variables of element i, all elements alike.
+    """What the elements of a row show: `names[i]` are the variables of element i, alike for all elements.
 
     `called`: the array they are of, or a few names. `axes` of a row number the elements. With a `vocabulary` they are
     tokens: whole numbers below it. `reason`: why they are taken for elements.
@@ -79,10 +79,10 @@ def find_elements(
     >>> find_elements(pair, (3, 28, 28)) is None
     True
 
-    `asked`: the name of an array; names of arrays of the same length, each element then tells of one variable of each;
+    `asked`: the name of an array; names of arrays of the same length, if each element shows one variable of each;
     names of variables, one per element; None for none. "auto": the one array that has as many elements as rows have
-    parts. Columns of a table are parts only for networks that read sequences, and a module of the user's reads a whole
-    row unless told otherwise.
+    parts. Columns of a table are parts only for networks that read sequences, and a user's own module reads a whole row
+    unless told otherwise.
     """
     if asked is None:
         return None
@@ -99,7 +99,7 @@ def find_elements(
         )
     if among and not found:
         raise DataError(
-            f"'{network}' reads elements of a row, and no array of the rules has as many as rows of shape "
+            f"'{network}' reads elements of a row, and no array of the rules has as many elements as rows of shape "
             f"{tuple(shape)} have parts\nDeclare one, as in tag[1..{shape[0]}]: {{…}}; or name them by elements=[…]."
         )
     return found[0] if found else None
@@ -226,7 +226,7 @@ def build_network(
         return make_network(named, example, output_width(space.width, components), seed=seed)
     if components > 1:
         raise ValueError(
-            f"components={components} are of rows that are read as a whole, and here each element is read by itself\n"
+            f"components={components} are for rows that are read as a whole, and here each element is read by itself\n"
             "Use components=1, or elements=None."
         )
     return make_element_network(

@@ -1,7 +1,7 @@
-"""The ground: which rows are similar or near, whatever their labels.
+"""The ground: which rows are similar or near, whatever their labels are.
 
-What takes long about ridge regression needs no labels: which rows are near, and in which directions rows differ. It is
-worked out once for a fit, and asked again for every part of the labels that is left out.
+The slow part of ridge regression needs no labels: which rows are near, and in which directions rows differ. It is
+worked out once for a fit, and used again for every part of the labels that is left out.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Span:
 class Ground:
     """Rows x (n, features), standardised, of which `known` are labelled; others are drawn by `random`.
 
-    Labelled rows count by their `weight` (n,), 1 unless given. Unlabelled rows say where rows are, each alike; those of
-    next to no weight are left out.
+    Labelled rows count by their `weight` (n,), 1 unless given. Unlabelled rows say where rows are, and count alike;
+    those with hardly any weight are left out.
     """
 
     def __init__(self, x: Any, known: Numbers, random: np.random.Generator, weight: Floats | None = None) -> None:
@@ -88,7 +88,7 @@ class Ground:
 
     @classmethod
     def of(cls, x: Any, columns: Columns, seed: int = 0, weight: Floats | None = None) -> Ground | None:
-        """Of rows x with label columns (n, width); None where too few rows are known in full, or all alike."""
+        """Of rows x with label columns (n, width); None where too few rows are labelled in full, or all alike."""
         random = np.random.default_rng(seed)
         weight = np.ones(len(columns)) if weight is None else weight
         whole = ~np.isnan(columns).any(axis=1) & counting(weight)

@@ -1,12 +1,12 @@
 """Judging: label columns predicted in closed form, and every way of doing so judged by leaving rows out in turn.
 
-Ridge regression on label columns has a leave-one-out error in closed form (Allen 1974), for any similarity of rows,
-which others call a kernel. So labels can say, in a second and without touching a test row, whether a linear model will
-do, how smooth predictions should be, and whether near rows have the same label:
+Ridge regression on label columns has a leave-one-out error in closed form (Allen 1974), for any similarity of rows
+(elsewhere called a kernel). So labels can say, in a second and without touching a test row, whether a linear model is
+enough, how smooth predictions should be, and whether near rows have the same label:
 
-* `linear` and `smooth` similarities look at labelled rows alone,
+* `linear` and `smooth` similarities use labelled rows alone,
 * `manifold` ones also ask that predictions change little between near rows, labelled or not (Belkin et al. 2006),
-* the `graph` knows rows by their nearest neighbours only.
+* the `graph` uses nothing but nearest neighbours.
 
 The best of them also gives every row probabilities, calibrated on the left-out predictions, that can teach a network.
 And the best of those that know labelled rows only, a forest, or both, can answer beside a network.
@@ -42,8 +42,8 @@ class Judged:
 
     `errors` (rows,) are squared errors, as shares of those of a constant; `best` is the way with the least. `wrong` is
     the share of left-out rows in which the linear way's largest column is not the label's.
-    `marginals` (n, width) are what it says of all rows, `left_out` (rows, width) of the labelled `rows` it was judged
-    on, each without its own label. A row counts by its `weight` (rows,). `beside(seed)` is what may answer beside a
+    `marginals` (n, width) are what it says about all rows, `left_out` (rows, width) about the labelled `rows` it was
+    judged on, each without its own label. A row counts by its `weight` (rows,). `beside(seed)` may answer beside a
     network.
     """
 

@@ -1,6 +1,6 @@
 """Outputs: where a network's predictions begin, and what its outputs mean.
 
-A network that has seen nothing should say what label frequencies say. Where rules are a forest of implications (a
+A network that has learned nothing should predict the label frequencies. Where rules are a forest of implications (a
 class holds only if the class above it does), its outputs are log odds given the class above: each is then learned
 from the rows that have the class above, and p(y | V) is a product of them (MATH §8).
 """

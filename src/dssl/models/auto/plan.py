@@ -1,4 +1,4 @@
-"""The plan: what "auto" comes to, decided from labels and rows before training, with a reason for each decision.
+"""The plan: what "auto" means for these data, decided from labels and rows before training, with reasons.
 
 What the user sets is kept, and the rest is planned around it. Nothing here ever sees a test row.
 """
@@ -30,7 +30,7 @@ _ANY = 0.5  # rows of some kind, fewer of which count as none: weights may be sm
 _MANY = 3  # unlabelled rows for each labelled one, below which they are not smoothed over
 _FEW = 5  # labels per class, below which they cannot tell how good they are
 _GOOD = 0.05  # error of a linear model on left-out rows, up to which there is little to gain
-_MUCH = 0.25  # share of the variance that other ways leave, above which near rows that agree have much to add
+_MUCH = 0.25  # share of the variance that other ways leave, above which neighbours that agree have much to add
 _AHEAD = -1.5  # standard errors by which neighbours are ahead of other ways, at least
 _LESS = 0.85  # share of their error that neighbours leave, at most
 _CLEAR = -2.0  # standard errors by which a teacher is ahead of a linear model
@@ -41,7 +41,7 @@ _TREE = 20  # and so have texts of several topics
 # Shares of hidden units that are dropped: behind the last layer, and behind those before it. Measured on left-out news:
 # rows of texts lose their rare words at the larger shares, and are learned better from labels alone.
 _FREQUENT, _RARE, _TEXTS = (0.1, 0.0), (0.65, 0.65), (0.3, 0.3)
-_IN_FULL = 0.05  # share of the rows with labels, below which those known in full are too few to begin from
+_IN_FULL = 0.05  # share of the rows with labels, below which those labelled in full are too few to begin from
 _MEMBERS = 2  # networks, where most columns are rare: +.001 to +.004 on the validation rows of FunCat
 _SHARP = 0.8  # error of the best way, above which predictions are not made sharper
 _IMAGES = 4  # dimensions of rows that are images: their number, channels, height, width
@@ -61,11 +61,11 @@ class Decision:
 class Plan:
     """What training does, and why. Printed, it is a table.
 
-    `views`: how rows are seen; `matching`: what is guessed of a row's weak view is asked for in its strong one.
-    `neighbours`: near rows are drawn together. `teacher` (n, width): probabilities that unlabelled rows learn from.
-    `given_rules`: likelihood and divergences are of p(y | V). `above`: outputs are log odds given the class above.
-    `beside`: the judge, whose best ridge model may answer beside the network; `ground`: what it knows of the rows.
-    `components`: of how many predictions the model is a mixture. `members`: networks, trained apart and averaged.
+    `views`: how rows are seen; `matching`: a guess about a row's weak view is asked for in its strong view.
+    `neighbours`: predictions of near rows are drawn together. `teacher` (n, width): probabilities that unlabelled rows
+    learn from. `given_rules`: likelihood and divergences are of p(y | V). `above`: outputs are log odds given the class
+    above. `beside`: the judge, whose best ridge model may answer beside the network; `ground`: what it knows about the
+    rows. `components`: of how many predictions the model is a mixture. `members`: networks, trained apart and averaged.
     `prior_weight` and `balance` are weights; `shares`, the frequencies of labels, if those of the labels are not taken.
     """
 
@@ -139,14 +139,14 @@ def make_plan(
     likelihood       independent  there are no rules
     outputs          log odds     of the labels' frequencies
 
-    `asked`: why unlabelled rows are used in any case; `alone`: why they are not. With ``judges=False`` labels are not
-    asked what helps, which takes about a second. `ground`: what a plan by more labels knows of the rows already.
-    `calibrated`: whether left-out labels will say how sure predictions are. `several`: whether networks may be
+    `asked`: why unlabelled rows are used in any case; `alone`: why they are not. With ``judges=False`` labels do not
+    decide what helps, which would take about a second. `ground`: what a plan from more labels already knows about the
+    rows. `calibrated`: whether left-out labels will say how sure predictions are. `several`: whether networks may be
     more than one.
-    `circuit`: who answers for the rules; labels are asked only where it is the exact circuit.
+    `circuit`: who answers for the rules; labels decide only if it is the exact circuit.
     `elements`: what one reader reads in each row, and why, if it reads elements; `anchored`: whether some element was
-    labelled with each of the values, so that no reading is as good as another. `augment`: views of rows as they were
-    asked for; "auto" asks labels which changes of images they withstand.
+    labelled with each of the values, so that no two readings are equally good. `augment`: views of rows as they were
+    asked for; with "auto" labels decide which changes of images leave them as they are.
     """
     if not judges or alone or elements or isinstance(circuit, Cascade | Superset) or are_texts(space, x):
         ground = None
@@ -236,7 +236,7 @@ class _Planner:
             self.say(
                 "components",
                 str(components),
-                "as asked for: without neighbours, ridge models and calibration, which are for one",
+                "as asked for; neighbours, ridge models and calibration work with one only",
             )
         views = self._views()
         matching = used and not self.mixed and self._matching(views)
@@ -263,7 +263,7 @@ class _Planner:
         return Plan(
             used, views, matching, near, teacher, given, above, prior, balance, shares,
             components=components, members=members,
-            beside=None if self.partial or above is not None else self.judged,  # those known in full may be of one kind
+            beside=None if self.partial or above is not None else self.judged,  # fully labelled rows may be of one kind
             dropout=_TEXTS if self.texts else _RARE if self.wide else _FREQUENT, decisions=tuple(self.decisions),
         )  # fmt: skip
 
@@ -276,11 +276,11 @@ class _Planner:
         if asked:
             return self._say_used(True, asked)
         if self.cascade:
-            return self._say_used(False, "classes are learned from what is known of labels")
+            return self._say_used(False, "classes are learned from known labels alone")
         if self.texts:
-            return self._say_used(False, "words say more of rare labels than rows near by or a teacher do")
+            return self._say_used(False, "words say more about rare labels than neighbours or a teacher do")
         if self.space.rules or self.wide:
-            return self._say_used(True, f"{open_} rows of which not all is known")
+            return self._say_used(True, f"{open_} rows are not labelled in full")
         if self.open < _MANY * known:
             return self._say_used(False, f"{open_} unlabelled rows are few beside {known:,.0f} labelled ones")
         if self.classes and known >= _FEW * self.space.width and self.judged is not None:
@@ -307,7 +307,7 @@ class _Planner:
             return Views()
         seen = judge_views(self.space, self.x, self.columns, self.weight, self.seed)
         if seen is None:
-            self.say("views", "as they are", "too few rows are labelled to tell which changes labels withstand")
+            self.say("views", "as they are", "too few rows are labelled to tell which changes leave labels as they are")
             return Views()
         self.say("views", *seen.said())
         return seen.views
@@ -315,17 +315,17 @@ class _Planner:
     def _matching(self, views: Views) -> bool:
         matching = are_images(self.x) and views.changes("strong") and not self.wide
         if matching:
-            self.say("matching", "used", "what is guessed of a row, if it is sure, is asked for in changed views of it")
+            self.say("matching", "used", "a confident guess about a row is asked for in changed views of it")
         return matching
 
     def _neighbours(self) -> bool:
         if self.judged is None or "graph" not in self.judged.errors:
-            what = "too few rows are wholly labelled to tell" if self.x.ndim == 2 else "rows are not tables"
+            what = "too few rows are labelled in full to tell" if self.x.ndim == 2 else "rows are not tables"
             few = self.x.ndim == 2 and self.classes and self.open > 1
             self.say("neighbours", "drawn together" if few else "left alone", what)
             return few
         error, others, near = self.judged.error("graph"), self._others, self._near_agree
-        found = f"they leave {error:.0%} of the variance of left-out labels, other ways {others:.0%}"
+        found = f"they leave {error:.0%} of the variance of left-out labels unexplained, other ways {others:.0%}"
         self.say("neighbours", "drawn together" if near else "left alone", found)
         return near
 
@@ -350,9 +350,9 @@ class _Planner:
         taught = (z <= _CLEAR or error > _HARD) and self.known >= _TAUGHT
         if not (self.wide or taught):
             return None
-        self.say("teacher", self.judged.best, f"a ridge model leaves {error:.0%} of the variance of left-out labels")
+        self.say("teacher", self.judged.best, f"a ridge model leaves {error:.0%} of the variance unexplained")
         told = self.judged.marginals.copy()
-        told[self.judged.rows] = self.judged.left_out  # labelled rows are told what others say of them
+        told[self.judged.rows] = self.judged.left_out  # labelled rows learn what others say about them
         return told
 
     def _prior(self, near: bool, teacher: NDArray[np.float64] | None) -> float:
@@ -360,7 +360,7 @@ class _Planner:
             self.say("prior", "none", f"most of {self.space.width} labels are rare")
             return 0.0
         if self.piecewise and not self.anchored:
-            self.say("prior", "none", "hardly a row is known in full: a prior would settle on any reading of the rest")
+            self.say("prior", "none", "hardly any row is labelled in full: a prior could settle on a wrong reading")
             return 0.0
         weight = 0.3 if near or self.classes or self.space.rules else 0.0
         if self.judged is not None and self.judged.error(self.judged.best) > _SHARP:
@@ -368,7 +368,7 @@ class _Planner:
         if teacher is not None:
             weight = min(weight, 0.1)
         weight /= len(self.space.variables)  # it adds up over variables, also those that follow from others
-        why = "beside what else unlabelled rows say" if weight else "labels are hardly predictable, or independent"
+        why = "besides other uses of unlabelled rows" if weight else "labels are hardly predictable, or independent"
         self.say("prior", f"weight {weight:.2g}" if weight else "none", why)
         return weight
 
@@ -386,12 +386,12 @@ class _Planner:
             "components are weighed given the rules": self.mixed,
             "neighbours are compared given the rules": near,
             "the prior asks unlabelled rows to obey the rules": prior,
-            "variables that follow from others count once, as no calibration corrects that": not calibrated,
+            "variables that follow from others must count once: no calibration corrects that": not calibrated,
         }
         why = next((reason for reason, holds in reasons.items() if holds), "")
         given = bool(why)
         self.say("likelihood", "given the rules" if given else "independent", why or
-                 "every variable is learned, also those that follow from others")  # fmt: skip
+                 "every variable is learned, even those that follow from others")  # fmt: skip
         return given
 
     def _members(self) -> int:
@@ -410,7 +410,7 @@ class _Planner:
         if moved is None:
             self.say("frequencies", "of the labels", "unlabelled rows do not contradict them")
             return min(1.0, 3 / len(self.space.variables)), shares
-        self.say("frequencies", "between", "labels' and those unlabelled rows seem to have: labels look hand-picked")
+        self.say("frequencies", "between", "those of the labels and of unlabelled rows: labels look hand-picked")
         return 1.0, moved
 
 

@@ -1,7 +1,7 @@
-"""Scales: whether features share one scale or have one each, asked of labelled rows that were left out in turn.
+"""Scales: whether features share one scale or have one each, decided by labelled rows that are left out in turn.
 
-Features of one unit (pixels, counts, distances) tell by their spread how much they matter, and lose that if each is
-divided by it. Features of different units do not, and would be drowned by the one with the largest numbers. Spreads
+The spread of features with one unit (pixels, counts, distances) says how much they matter, and that is lost if each
+is divided by its spread. With different units it says nothing, and the largest numbers would drown the others. Spreads
 say which is likely, and ridge regression whether left-out labels are predicted better by the other choice.
 """
 
@@ -25,10 +25,10 @@ _JUDGED = 300  # labelled rows that are left out in turn
 def judge_scales(
     x: Any, columns: Columns, weight: Floats, found: Standardiser
 ) -> tuple[Standardiser, tuple[str, str] | None]:
-    """How to scale rows x (n, features) with label columns (n, width), and what to say of it in a plan.
+    """How to scale rows x (n, features) with label columns (n, width), and what to say about it in a plan.
 
-    `found` is what spreads say. The other choice is made where left-out labels are clearly predicted better by it, and
-    spreads are not of such different size that units must differ.
+    `found` is what spreads say. The other choice is made if it clearly predicts left-out labels better, and spreads are
+    not so different that units must differ.
     """
     if not isinstance(x, np.ndarray) or x.ndim != 2:
         return found, None
@@ -44,5 +44,6 @@ def judge_scales(
     taken, other = ("one for all", "one each") if np.allclose(found.scale, one.scale) else ("one each", "one for all")
     if left[other].behind(left[taken]) <= _BETTER:
         taken, other = other, taken
-    figures = f"leaves {left[taken].share:.0%} of the variance of left-out labels, {other} {left[other].share:.0%}"
+    share, others = (f"{left[name].share:.0%}" for name in (taken, other))
+    figures = f"leaves {share} of the variance of left-out labels unexplained, {other} {others}"
     return (one if taken == "one for all" else each), (taken, figures)

@@ -1,8 +1,8 @@
-"""Views: which changes of images leave labels as they are, asked of labelled rows that a network had not seen.
+"""Views: which changes of images leave labels as they are, decided by labelled rows that a network had not seen.
 
 A shifted image usually shows what it showed before, and a mirrored digit does not. So one small network after the other
 learns half of the labelled rows, seen as they are or changed in one way, and says what the other half shows. A change
-is taken if left-out labels are predicted better for it; nothing is taken on trust.
+is used if left-out labels are predicted better with it; nothing is taken on trust.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dssl.training.terms.augmentation import Affine, Augmentation, Chain, Cutout
 
 Floats = NDArray[np.float64]
 
-# changes that rows are learned under, and those that only a guess has to withstand
+# changes under which rows are learned, and those under which only a guess has to stay the same
 _WEAK: dict[str, type[Augmentation]] = {"shifted": Shift, "mirrored": Flip}
 _STRONG: dict[str, type[Augmentation]] = {"turned and resized": Affine, "lit otherwise": Lighting, "cut out": Cutout}
 _HALVES = 2
@@ -38,7 +38,7 @@ _ENOUGH = 20  # labelled rows, fewer of which say too little
 _JUDGED = 1000  # labelled rows that are left out
 _BETTER = -0.5  # standard errors by which left-out labels are predicted better, at least
 _STEPS, _BATCH, _RATE = 150, 64, 4e-3
-_LARGEST, _SMALLEST = 32, 4  # pixels a side that the small network looks at, and down to which it halves them
+_LARGEST, _SMALLEST = 32, 4  # pixels per side that the small network looks at, and down to which it halves them
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Seen:
         """As a line of a plan: what is done, and why."""
         tried = ", ".join(f"{name} {error:.2f}" for name, error in self.errors.items())
         return ", ".join(self.taken) or "as they are", (
-            f"squared error of {self.rows} left-out labels {self.plain:.2f}, if rows are {tried}"
+            f"squared error of {self.rows} left-out labels {self.plain:.2f} for rows as they are, {tried}"
         )
 
 

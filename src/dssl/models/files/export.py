@@ -1,4 +1,4 @@
-"""ONNX: the network as a file that other runtimes read, and the model that reads it back with its rules."""
+"""ONNX: the network as a file that other runtimes read, and the model that reads this file back with its rules."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from dssl.priors import LearnedPrior
 
 _FORMAT, _VERSION = "dssl model", 2
 _WEIGHTS, _FACTS, _CARD = "model.safetensors", "model.json", "README.md"
-_ANEW = "Save the model anew, or fetch an intact copy."
+_ANEW = "Save the model again, or fetch an intact copy."
 _MOST_INPUTS = 1 << 28  # numbers of one row
 _MOST_NUMBERS = 1 << 26  # in the leaves of all trees
 _DEEPEST = 1 << 14  # splits on the way to a leaf

@@ -1,4 +1,4 @@
-"""Fits on `Data`, which may be larger than memory: what they say of labels and features, as an estimator keeps it."""
+"""Fits on `Data`, which may be larger than memory: what they say about labels and features, for an estimator."""
 
 from __future__ import annotations
 

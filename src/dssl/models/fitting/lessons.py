@@ -32,8 +32,8 @@ _SCANT = 0.01  # share of the usual weight, below which a row does not count bes
 class Lesson:
     """Standardised rows x (n, …), label columns (n, width) and weights (n,); `held` are kept out to validate on.
 
-    A row of weight w counts as w rows. A row is *labelled* if anything of its label is known, and *open* unless all
-    of it is. `circuit` answers for the rules; None is that of the space.
+    A row of weight w counts as w rows. A row is *labelled* if any part of its label is known, and *open* unless all
+    of it is known. `circuit` answers for the rules; None is that of the space.
     """
 
     space: LabelSpace

@@ -1,4 +1,4 @@
-"""Pace: how many steps training takes and how many rows each step sees, as told or by what rows and labels are like."""
+"""Pace: how many steps training takes and how many rows each step sees, as told or as rows and labels suggest."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from dssl.training.elements.readers import IN_CONTEXT, alone, among_others
 class ElementNetwork(nn.Module):
     """Rows of elements x (n, k, …) → logits (n, width): what one reader says of each element, put in its place.
 
-    `places` (k, outputs): the columns of the logits that an element's outputs belong to. Columns that are `unread`, of
-    no element, are `constants`: the same for every row, they begin at 0 and are learned. `axes` of x number the
-    elements. A reader gets elements (n·k, …) one by one, images without channels with one; if it is `in_context`, whole
-    rows (n, k, …).
+    `places` (k, outputs): the columns of the logits that an element's outputs belong to. Columns that are `unread`,
+    since they belong to no element, are `constants`: the same for every row, begun at 0, and learned. `axes` of x
+    number the elements. A reader gets elements (n·k, …) one by one, and images without channels get one; if it is
+    `in_context`, whole rows (n, k, …).
     """
 
     order: Tensor

@@ -370,7 +370,7 @@ def _image() -> Views:
 
 
 def _digits() -> Views:
-    """For digits, letters and the like: left is not right."""
+    """For digits, letters and the like, which mirroring changes."""
     return Views(Shift(0.1), Chain(Shift(), Affine(), Lighting(), Cutout()))
 
 

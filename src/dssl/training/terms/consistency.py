@@ -1,4 +1,4 @@
-"""Consistency: a row's prediction should not depend on how one looks at the row (MATH §7).
+"""Consistency: a row's prediction should not depend on which view of the row one takes (MATH §7).
 
 A *term* is a module with one method: `forward(look)` gives the loss of each row, (n,). The `Look` has the rows, their
 logits, the network, and ways to see the rows again. Here are the terms that smooth: two predictions of one row are
@@ -152,7 +152,7 @@ class Consistency(nn.Module, ABC):
     `weight` multiplies its loss, besides the objective's `consistency_weight`. Rows with a complete label join if
     `labelled`. State belongs in buffers, so that checkpoints have it; if its size depends on the data, make it in
     `prepare`. A term that is `supervised` also gives the loss of complete rows, in place of their likelihood. Its
-    arguments are attributes of the same names, so that it can be saved and made anew.
+    arguments are attributes of the same names, so that it can be saved and made again.
     """
 
     name: str = "consistency"

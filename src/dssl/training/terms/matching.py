@@ -1,7 +1,7 @@
 """Matching: consistency terms that guess labels of one view and ask for them in another (MATH §7).
 
 Guesses respect what is known: values that a partial label excludes have probability zero, complete labels are their
-own guess, and with rules guesses are conditioned on valid labels, so none breaks a rule.
+own guess, and with rules guesses are conditioned on valid labels, so no guess breaks a rule.
 """
 
 from __future__ import annotations

@@ -83,4 +83,4 @@ def test_a_million_bindings_are_tried_in_seconds() -> None:
 def test_more_than_can_be_tried_are_refused_with_their_count() -> None:
     with pytest.raises(RuleError, match="loops with 4,000,000 instances") as caught:
         parse("x[1..2000]\nfor i, j in 1..2000 where i < j & j < i + 4: x[i] -> !x[j]")
-    assert "Up to 2,000,000 are gone through" in str(caught.value)
+    assert "Up to 2,000,000 are tried" in str(caught.value)

@@ -89,7 +89,7 @@ def test_a_budget_ends_what_is_too_wide(monkeypatch: pytest.MonkeyPatch, limit: 
     graphs._diagram.cache_clear()
     monkeypatch.setattr(graphs, limit, 0)
     text = "e[1..6, 1..6]\ntree(e[*, *])"
-    with pytest.raises(RuleError, match=rf"takes more than {over}: it came to edge \d+, with [\d,]+ states") as caught:
+    with pytest.raises(RuleError, match=rf"takes more than {over}: it got to edge \d+, with [\d,]+ states") as caught:
         parse(text)
     assert caught.value.line == 2
     assert "a graph that can be cut at few vertices" in str(caught.value)

@@ -103,7 +103,7 @@ def test_text_names_a_file_only_where_it_is_told_a_folder(tmp_path: Path) -> Non
     (tmp_path / "rows.csv").write_text("cat\n")
     rule = f'table(pet) in "{tmp_path}/rows.csv"'
     for call in (lambda: parse(HEAD + rule), lambda: parse_rules(rule, parse(HEAD)[0])):
-        with pytest.raises(RuleError, match="cannot name a file") as caught:
+        with pytest.raises(RuleError, match="must not name files") as caught:
             call()
         assert caught.value.column == 15
     assert parse(HEAD + rule, tmp_path)[1] == parse_rules(rule, parse(HEAD)[0], tmp_path)

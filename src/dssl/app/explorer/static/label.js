@@ -96,7 +96,7 @@ function supposed(answer) {
     return el("fieldset", {}, el("legend", {}, variable.name), every(v).map((k) => line(v, k, ruled)));
   }));
   const note = answer.clash === null ? null : el("div", { class: "note bad" },
-    el("p", {}, answer.clash.length ? "This cannot be: it contradicts" : "This cannot be."),
+    el("p", {}, answer.clash.length ? "This is impossible: it contradicts" : "This is impossible."),
     ruleList(answer.clash.map((i) => run.rules[i])));
   const best = answer.top ? el("p", { class: "quiet" }, "Most probable: ", label(answer.top[0].label),
     `, ${number(100 * Math.exp(answer.top[0].log_p), 0)} %`) : null;
@@ -189,7 +189,7 @@ async function write(what) {
   const answer = await post("answer", { id, row: sent.row, seen: sent.seen, ...what });
   if (row !== sent && row?.row !== sent.row) return;
   if (answer.written) {
-    note(`Row ${sent.row} is written down.`, "");
+    note(`The answer about row ${sent.row} is saved.`, "");
     await follow();
   } else if (answer.meanwhile !== undefined) {
     row = { ...row, seen: answer.seen };

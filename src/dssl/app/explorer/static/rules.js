@@ -186,7 +186,7 @@ function folded(rules) {
 function warn(said) {
   const found = said.findings ?? [];
   if (!found.length) {
-    const text = said.refused ?? said.message ?? "Nothing stands out: no value is forced, every rule says something.";
+    const text = said.refused ?? said.message ?? "Nothing stands out: no value is forced, and every rule says something.";
     show(byId("findings"), el("p", { class: "quiet" }, text));
     return;
   }

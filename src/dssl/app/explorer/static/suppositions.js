@@ -58,7 +58,7 @@ function follows(answer) {
   if (answer.message || answer.refused) return show(place, el("p", { class: "note bad" }, answer.message ?? answer.refused));
   const rules = (numbers) => ruleList(numbers.map((i) => run.rules[i]));
   if (answer.clash !== null) {
-    return show(place, el("div", { class: "note bad" }, el("p", {}, "This cannot be: it contradicts"), rules(answer.clash)));
+    return show(place, el("div", { class: "note bad" }, el("p", {}, "This is impossible: it contradicts"), rules(answer.clash)));
   }
   const best = answer.top[0];
   const moved = run.variables.flatMap((variable, v) => Array.from({ length: variable.stop - variable.start }, (_, k) => {
@@ -67,7 +67,7 @@ function follows(answer) {
   })).filter(([, a, b]) => Math.abs(a - b) >= 0.005);
   const heads = [["", "output"], ["num", "before"], ["num", "then"]];
   return show(place,
-    el("p", {}, `Most probable then, ${number(100 * Math.exp(best.log_p), 0)} %:`),
+    el("p", {}, `Most probable in that case, ${number(100 * Math.exp(best.log_p), 0)} %:`),
     chips(run, best.label, before.final),
     answer.why ? el("p", { class: "note" }, answer.why) : null,
     answer.ruled.length ? el("details", {}, el("summary", {}, `${answer.ruled.length} values are excluded`),

@@ -3,8 +3,8 @@
 Each block, when it is eliminated, has a *bag*: itself and its neighbours. The bags form a tree. An elimination that
 goes from one end of the graph to the other is searched from the other end, and what is left stays in one piece for
 long; a search that begins in the middle of the tree soon has two halves that share nothing. Eliminations by fill-in
-differ by how they break ties, and some are far better than others, so some are made, and that of the smallest bags is
-kept.
+differ by how they break ties, and some are far better than others, so some are made, and the one with the smallest bags
+is kept.
 """
 
 from __future__ import annotations

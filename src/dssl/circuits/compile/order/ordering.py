@@ -4,7 +4,7 @@ Eliminating a block joins its neighbours; the block of least degree, or the one 
 first. The search takes the reverse order, so it begins with blocks that keep the rest together. Orders by degree are
 made by `elimination`; those by fill-in here, on rows of bits, and of small graphs only. Both check the budget now and
 then, and give up after more work than an order is worth. An order by degree in which a large problem would be searched
-far deeper than its width asks for is made anew, flatter.
+far deeper than its width asks for is made again, flatter.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class Expander:
 
     def _refuse(self, token: Token, count: str, most: int) -> NoReturn:
         self.constants.binding.clear()
-        done = "are written out" if most == MAX_INSTANCES else "are gone through, and 'where' chooses among them"
+        done = "are written out" if most == MAX_INSTANCES else "are tried, of which 'where' chooses some"
         self.fail(token, f"loops with {count}", f"Up to {most:,} {done}: use shorter ranges.")
 
     def condition(self, node: Node, quick: Known | None) -> bool:
@@ -222,7 +222,7 @@ class Expander:
     def _k(self, function: str, node: Node) -> int:
         k = self.constants.number(node)
         if k < 0:
-            self.fail(node.token, f"{function}({k}, …) counts below 0", "Give 0 or a larger number.")
+            self.fail(node.token, f"{function}({k}, …) has a number below 0", "Give 0 or a larger number.")
         return k
 
     def several(self, node: Node) -> Iterator[Formula]:

@@ -75,7 +75,7 @@ class _Reader:
     def state(self) -> str:
         kind, word = self.tokens[self.at] if self.at < len(self.tokens) else ("sign", "its end")
         if kind != "name":
-            self.fail(f"a state is called by a name, not '{word}'")
+            self.fail(f"a state must be a name, not '{word}'")
         self.at += 1
         return str(word)
 
@@ -99,7 +99,7 @@ class _Reader:
                 while self.take(","):
                     ends.append(self.state())
             elif state in leads:
-                self.fail(f"the state '{state}' stands there twice")
+                self.fail(f"the state '{state}' is listed twice")
             else:
                 leads[state] = self.arrows(state)
             if self.at < len(self.tokens):

@@ -146,8 +146,8 @@ class _Walk:
         over = f"{BUDGET_S:g} s" if seconds > BUDGET_S else f"{MOST_STATES:,} states" if states > MOST_STATES else ""
         if over:
             raise RuleError(
-                f"{self.function}(…) of {len(self.edges):,} edges takes more than {over}: it came to edge {edge:,}, "
-                f"with {states:,} states to be told apart",
+                f"{self.function}(…) of {len(self.edges):,} edges takes more than {over}: it got to edge {edge:,}, "
+                f"with {states:,} states to tell apart",
                 remedy="Use a graph that can be cut at few vertices.",
             )
 

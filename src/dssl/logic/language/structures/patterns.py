@@ -30,7 +30,7 @@ from dssl.logic.language.quoting import Value, quoted
 
 Operand = tuple[Term, ...]  # one variable, perhaps times a number and plus another
 Domains = Mapping[str, tuple[Value, ...]]
-MAX_PAIRS = 20_000  # clauses that say of two variables that they differ; beyond, counts do
+MAX_PAIRS = 20_000  # clauses that say that two variables differ; beyond, counts do
 
 
 class Structure(Formula):

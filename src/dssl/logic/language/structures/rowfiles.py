@@ -1,7 +1,7 @@
 """Rows of a table from a file: ``table(x, y) in "rows.csv"``.
 
-The file is read once, when the rules are, and its rows are part of the rules from then on: what is printed or saved has
-them in braces, and nobody needs the file again. Rules from elsewhere, such as a saved model's, cannot name a file.
+The file is read once, when the rules are, and its rows are part of the rules from then on: printed and saved rules have
+them in braces, and do not need the file. Rules from elsewhere, such as a saved model's, cannot name a file.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _rows(source: Source, token: Token, name: str) -> Iterator[FileRow]:
 def _text(source: Source, token: Token, name: str) -> str:
     file = in_quotes(shown(name))
     if source.folder is None:
-        source.fail(token.at, f"this text cannot name a file, as it does: {file}", _IN_BRACES)
+        source.fail(token.at, f"this text must not name files, and it names {file}", _IN_BRACES)
     if "://" in name:
         source.fail(token.at, f"{file} is an address, not a file", "Download it, and name the file.")
     try:
