@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 
 import numpy as np
 import pytest
@@ -120,3 +121,18 @@ def test_each_rule_uses_up_some_of_the_budget(monkeypatch):
     ClauseRelaxation(parities(3), budget_nodes=enough, budget_bytes=1 << 30)
     assert [left for left, _ in given] == [enough, enough - nodes, enough - 2 * nodes]
     assert given[0][1] == 1 << 30 > given[1][1] > given[2][1]
+
+
+def test_seconds_that_are_used_up_are_not_a_budget_below_zero(monkeypatch):
+    monkeypatch.setenv("DSSL_CACHE", os.devnull)  # nothing is kept
+    compiled = LabelSpace.compile
+
+    def slow(self, **budget):
+        until = time.thread_time() + 0.1
+        while time.thread_time() < until:
+            pass
+        return compiled(self, **budget | {"budget_s": 60.0})
+
+    monkeypatch.setattr(LabelSpace, "compile", slow)
+    with pytest.raises(BudgetError, match=r"^'x1_0 .*left of the budget: its seconds are used up\n"):
+        ClauseRelaxation(parities(3), budget_s=0.05)

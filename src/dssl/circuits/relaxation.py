@@ -117,6 +117,8 @@ class _Left:
     progress: bool
 
     def compiled(self, space: LabelSpace) -> Circuit:
+        if self.seconds <= 0:
+            raise self._used_up(space, "its seconds are used up")
         began = time.thread_time()
         try:
             circuit = space.compile(
