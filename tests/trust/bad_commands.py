@@ -185,7 +185,7 @@ FITS = [
     ),
     flag("--seed -1", "The 'random_state' parameter of DSSLClassifier must be an … See dssl fit --help."),
     flag("--test-share 0.9", "--test-share 0.9 is not above 0 and at most 0.5 … Give a share such as .2.", 2),
-    flag("--group x", "--group says which rows are held out together, and none … Give --test-share .2 with it.", 2),
+    flag("--group x", "--group says which rows are held out together, and no rows … Give --test-share .2 with it.", 2),
     flag("--group nope --test-share .5", "d.csv' has no column 'nope' (--group) … Its columns:"),
     flag("--text nope", "d.csv' has no column 'nope' (--text) … Its columns:"),
     flag("--test-share 0.5 --test d.csv", "--test and --test-share both say what to measure on … Give one of them.", 2),
