@@ -33,7 +33,6 @@ from dssl.priors.predictive import Family, Predictive
 
 _JUDGED = 300  # labelled rows that are left out in turn
 _SHOWN = 64  # directions of wide labels that are judged
-_HABIT = 0.01  # share of a constant's error by which a ridge model or a forest must be better alone than both together
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,10 @@ def left_out_errors(x: Floats, labels: Columns, weight: Floats) -> Left:
 
 
 def _best_beside(space: LabelSpace, x: Any, way: Way, trial: _Trial, seed: int) -> Beside:
-    """Of a ridge model, a forest and both together, what has the least squared error on left-out rows (judged, …)."""
+    """A ridge model and a forest together, unless one of them alone is ahead by a standard error on left-out rows.
+
+    The ridge model is the best of many by the same rows, and its lead over a forest is partly chance.
+    """
     ridge = _ridge(space, way, trial)
     if not isinstance(x, np.ndarray):
         return ridge
@@ -162,12 +164,15 @@ def _best_beside(space: LabelSpace, x: Any, way: Way, trial: _Trial, seed: int) 
     )
     alone = np.arange(len(trial.some))  # each row a fold of its own
 
-    def error(one: Beside) -> float:
+    def errors(one: Beside) -> Floats:
         p = Predictive(one.left_out(alone).double(), Family.of(space)).marginals.numpy()
-        return trial.total((p - trial.some) ** 2)
+        return np.asarray(((p - trial.some) ** 2).sum(axis=1))
 
-    least = min(ridge, forest, key=error)
-    return least if error(least) < error(both) - _HABIT * trial.constant * float(trial.weight.sum()) else both
+    def ahead(one: Beside) -> float:
+        return -Left(errors(one), trial.weight).behind(Left(errors(both), trial.weight))
+
+    best = max(ridge, forest, key=ahead)
+    return best if ahead(best) > 1 else both
 
 
 def _ridge(space: LabelSpace, way: Way, trial: _Trial) -> Beside:
