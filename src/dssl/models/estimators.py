@@ -11,10 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import (
-    check_consistent_length,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, validate_data
 from torch import nn
 
 from dssl.circuits.beyond.cascade import Cascade
@@ -42,14 +39,7 @@ from dssl.models.fitting.losses import Asked, make_objective
 from dssl.models.fitting.pace import Course, Pace
 from dssl.models.fitting.variety import CollapseWarning, warn_if_collapsed
 from dssl.models.inference import Resident, Validation, device_to_predict_on, features_of, taken
-from dssl.models.parameters import (
-    CONSTRAINTS,
-    GONE,
-    PLACES,
-    checked_weight,
-    loop_settings,
-    objective_options,
-)
+from dssl.models.parameters import CONSTRAINTS, GONE, PLACES, checked_weight, loop_settings, objective_options
 from dssl.priors import Prior
 from dssl.priors.predictive import Answers
 from dssl.spellings import refuse_gone, says_where

@@ -66,7 +66,9 @@ def test_rules_that_cannot_be_counted_are_checked(
         raise BudgetError("too many")
 
     monkeypatch.setattr(LabelSpace, "compile", compile_)
-    assert "some of 1,073,741,824 labels are valid; counting them takes more than" in spoken(capsys, "rules", "check", path)
+    assert "some of 1,073,741,824 labels are valid; counting them takes more than" in spoken(
+        capsys, "rules", "check", path
+    )
     assert facts(capsys, "rules", "check", path)["valid"] is None
     assert main(["rules", "check", str(path), "--strict"]) == 0
 
