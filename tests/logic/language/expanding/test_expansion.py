@@ -215,11 +215,9 @@ SEED = (
     + "0 <= cell[1, k] mod 2 <= abs(cell[2, 0] - k) * k\nfor i in 1..2: x[k+i] -> has[pet, i]\n"
 )
 PIECES = (
-    "for in where [ ] [*] [i] [1..2] .. : , ( ) { } sum( any( i j x cell n w 1 0 - + * = <= -> & ! div mod abs( k pet < \n".split(
-        " "
-    )
-    + ["\n  ", " "]
-)
+    "for in where [ ] [*] [i] [1..2] .. : , ( ) { } sum( any( i j x cell n w 1 0 - + * = <= -> & ! div mod "
+    "abs( k pet < \n"
+).split(" ") + ["\n  ", " "]
 
 
 def mutated(rng: random.Random, text: str) -> str:
