@@ -336,7 +336,7 @@ LOOPS = [
     looped(
         "v = [cat, dog]\nsum(«v[*]) <= age[cat]", "'cat' is a name, not a number", "numbers", "sum(w[*]) > age[cat]"
     ),
-    looped("legs -> «x", "'x' is an array", "Name an element of x[1..3], or use all(x[*])", "legs -> all(x[*])"),
+    looped("legs -> «x", "'x' is an array", "Name an element of x[1..3], or all of them by x[*]", "legs -> all(x[*])"),
     looped("legs -> «x[*]", "'x[…]' is several variables", "or use all(…)", "legs -> all(x[*])"),
     looped("any(«y[*])", "there is no array 'y'", "Declare it: y[1..9]", "any(x[*])"),
     looped("any(«x[{7}])", "x[…] has no elements", "The array is x[1..3]", "any(x[{2}])"),
@@ -391,6 +391,18 @@ LOOPS = [
     ),
     looped("«w = [1]", "'w' is defined twice", "Remove one", "v = [1]"),
     looped("v[1..2] = «[1, 2, 3]", "3 values for 2 indices", "one value for each index", "v[1..2] = [1, 2]"),
+    looped("!«x[k]", "'k' is no index of 'x'", "no name of a loop either. The array is x[1..3]", "!x[2]"),
+    looped(
+        "k: 1..3\n«x[k]", "'x[k]' alone would be a new element, and 'k' is a variable", "x[k] = true", "k: 1..3\n!x[k]"
+    ),
+    looped("«0.9 :: for i in 1..3: x[i]", "a probability before a loop", "0.9 :: rule", "for i in 1..3: 0.9 :: x[i]"),
+    looped('«0.9 :: "why": x[1]', "a probability before a remark", 'Write "why": 0.9 :: rule', '"why": 0.9 :: x[1]'),
+    looped("«legs, tail < head", "several names before '<'", "hierarchy: cat, dog <", "hierarchy: tail, head < legs"),
+    looped("«forall(i in 1..3)", "there is no function 'forall'", "Write for i in 1..9: rule", "for i in 1..3: x[i]"),
+    looped("legs «/\\ x[1]", "'/\\' is not an operator", "Write &", "legs & x[1]"),
+    looped("age[cat] «% 2 = 0", "'%' is not used in rules", "Write a mod b", "age[cat] mod 2 = 0"),
+    looped("«constraint legs", "does not begin with 'constraint'", "the rule alone", "!legs"),
+    looped("«var 1..9: y", "does not begin with 'var'", "x: 1..9", "y: 1..9"),
     looped("«x", "'x' is a variable and an array", "Rename one", "y"),
     looped("«legs[1..2]", "'legs' is a variable and an array", "Rename one", "leg[1..2]"),
     looped("y[«*]", "'*' in a declaration", "cell[1..9]", "y[1..2]"),
@@ -478,6 +490,7 @@ CHOSEN = [
     for marked, reason, remedy in [
         ("«path(a, c)", "path(…) without edges", "Write path(e[*, *], a, d)"),
         ("«path(e[*, *], a, a)", "path(…) without two ends", "Write path(e[*, *], a, d)"),
+        ("path(e[*, *], a, «z)", "no edge begins or ends in 'z'", "The vertices: a, b"),
         ("«tree(n[*, *])", "'n[a,b]' is not an edge", "a binary variable with two vertices"),
         ("«tree(x)", "'x' is not an edge", "a binary variable with two vertices"),
         ("«tree(f[*])", "'f[1]' is not an edge", "a binary variable with two vertices"),

@@ -410,6 +410,15 @@ def test_a_formula_is_writable_up_to_a_depth_and_a_number_of_digits() -> None:
             require_writable(bad)
 
 
+def test_remarks_before_a_hierarchy_belong_to_all_its_rules() -> None:
+    text = '"what biologists say": hierarchy leaf:\n    animal\n        cat\n        dog\n'
+    space = LabelSpace(text)
+    assert {rule.why for rule in space.rules} == {"what biologists say"}
+    assert str(space) == text
+    assert 'line 3: "what biologists say": cat -> animal' in str(space.check([{"cat": 1, "animal": 0}]))
+    assert {rule.why for rule in LabelSpace('"so": hierarchy: cat < animal').rules} == {"so"}
+
+
 def test_messages_show_long_rules_as_they_were_written() -> None:
     with pytest.raises(RuleError) as caught:
         LabelSpace('x, y: 0..9\n"no such pair": x * y = 77')

@@ -40,6 +40,10 @@ class Hierarchy(NamedTuple):
     def tokens(self) -> list[Token]:
         return [token for _, line in self.lines for token in line]
 
+    def why(self, source: Source) -> str | None:
+        """The remark before the header."""
+        return Reader(source, self.header).remark()
+
 
 def blocks(source: Source, lines: Sequence[list[Token]]) -> Iterator[list[Token] | Hierarchy]:
     """The statements, each with the loops of the lines above it that it is indented under; hierarchies as such."""
@@ -59,7 +63,7 @@ def blocks(source: Source, lines: Sequence[list[Token]]) -> Iterator[list[Token]
         filled = not loop
         if loop:
             open_.append(tokens[:-1])
-        elif _is_hierarchy(tokens):
+        elif _is_hierarchy(after):
             if open_:
                 source.fail(tokens[0].at, "a hierarchy in a loop", "Write it outside, once.")
             end = at
@@ -91,7 +95,9 @@ def _is_hierarchy(tokens: Sequence[Token]) -> bool:
 
 
 def _hierarchy(source: Source, tokens: list[Token], below: Sequence[list[Token]]) -> Hierarchy:
-    colon = next((i for i, token in enumerate(tokens) if token.kind == "op" and token.text == ":"), 0)
+    start = 2 if is_remark(tokens) else 0
+    colons = (i for i, token in enumerate(tokens) if i >= start and token.kind == "op" and token.text == ":")
+    colon = next(colons, 0)
     if not colon:
         source.fail(tokens[-1].at, "a hierarchy without a ':'", "Write hierarchy one path: and the classes below it.")
     header, rest = tokens[: colon + 1], tokens[colon + 1 :]
@@ -157,7 +163,7 @@ class Classes:
             above.append(groups[0])
 
     def _option(self) -> str:
-        words = self.block.header[1:-1]
+        words = self.block.header[3 if self.block.header[0].kind == "string" else 1 : -1]
         option = " ".join(token.text for token in words) or "any"
         if option not in hierarchy.OPTIONS:
             self.source.fail(

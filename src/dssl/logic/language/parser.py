@@ -27,7 +27,7 @@ from dssl.logic.language.reading import Reader
 from dssl.logic.language.structures.rowfiles import with_rows
 from dssl.logic.language.syntax import Statement
 from dssl.logic.language.tokens import Source, Token, formatted, statements
-from dssl.logic.language.variables import Scope, Variable
+from dssl.logic.language.variables import Scope, Variable, shown
 
 Line = list[Token] | Hierarchy
 _LONG = 60  # characters of a formula, more than which a message does not show where the rule is shorter
@@ -145,6 +145,7 @@ def _declared(source: Source, lines: Iterable[Line], constants: Constants) -> di
             before = len(variables)
             Declarer(source, line, constants).declare(variables, arrays)
             groups.append(list(variables.values())[before:])
+    _refuse_facts(source, lines, variables)
     if all(isinstance(group, list) for group in groups):
         return variables
     out: dict[str, Variable] = {}
@@ -153,6 +154,27 @@ def _declared(source: Source, lines: Iterable[Line], constants: Constants) -> di
             group = Classes(source, group, constants).undeclared({*variables, *out}, arrays)
         out.update((variable.name, variable) for variable in group)
     return out
+
+
+def _refuse_facts(source: Source, lines: Iterable[Line], variables: Mapping[str, Variable]) -> None:
+    """Refuse ``x[i]`` alone on a line, i being a variable: that would be a new element beside those of x."""
+    for line in lines:
+        if (
+            isinstance(line, Hierarchy)
+            or len(heads(line)) != 1
+            or line[-2].text != "]"
+            or any(t.text == "{" for t in line)
+        ):
+            continue
+        named = next((token.text for token in line[2:-2] if token.kind == "name" and token.text in variables), None)
+        others = sum(name.startswith(f"{line[0].text}[") for name in variables) > 1 if named else False
+        if named and others:
+            whole = formatted(line)
+            source.fail(
+                line[0].at,
+                f"'{whole}' alone would be a new element, and '{shown(named)}' is a variable",
+                f"A fact is written {whole} = true.",
+            )
 
 
 def _lines(source: Source) -> list[Line]:
@@ -208,9 +230,9 @@ def _of_hierarchy(
     found = classes.formulas(scope)
     used = _used(block.tokens, apart)
     lines = tuple((name, formatted(apart[name].tokens)) for name in used)
-    text, names = block.text, tuple(classes.tokens)
+    text, names, why = block.text, tuple(classes.tokens), block.why(source)
     return [
-        Rule(formula, None, source.line(token.at), Origin(text, i, len(found), (), lines, names))
+        Rule(formula, None, source.line(token.at), Origin(text, i, len(found), (), lines, names), why)
         for i, (formula, token) in enumerate(found)
     ]
 

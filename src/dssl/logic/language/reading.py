@@ -52,6 +52,10 @@ _PROSE = {  # words that sentences begin with, and how rules are written in plac
     "every": "premise -> conclusion",
     "either": "a | b, or a ^ b for exactly one of them",
     "neither": "!a & !b",
+    "constraint": "the rule alone, without that word",
+    "solve": "the rules alone",
+    "var": "the name first: x: 1..9, or x[1..9]: 1..9 for an array",
+    "array": "the name first: x[1..9]: 1..9",
 }
 
 
@@ -75,6 +79,12 @@ class Reader(Terms):
         probability = self.probability()
         if self.token.kind == "end":
             self.fail("a rule is missing after '::'", "Write a soft rule as 0.9 :: formula.")
+        if probability is not None and self.at_loop():
+            self.fail("a probability before a loop", "Write for i in 1..9: 0.9 :: rule.", first)
+        if probability is not None and self.remark():
+            self.fail("a probability before a remark", 'Write "why": 0.9 :: rule.', first)
+        if first.kind in ("name", "string") and self.next.text == "," and self._names_classes():
+            self.fail("several names before '<'", "Classes stand in a hierarchy: cat, dog < mammal < animal.")
         if self.at_prose() and not (self.at_if() and any(token.text == "else" for token in self.tokens)):
             self._refuse_prose()
         formula = self.formula()
@@ -103,11 +113,17 @@ class Reader(Terms):
             )
         return found
 
+    def _names_classes(self) -> bool:
+        """Whether the line is names with commas and ``<`` between, as in a hierarchy."""
+        between = {token.text for token in self.tokens if token.kind not in ("name", "string", "end")}
+        return between == {",", "<"}
+
     def at_prose(self) -> bool:
         """Whether the rule begins as a sentence would, with a word that is not a name here."""
         here, after = self.token, self.next
         prose = here.kind == "name" and here.text.lower() in _PROSE and here.text not in self.declared
-        return prose and (after.kind in ("name", "string") or after.text in ("!", "("))
+        declares = here.text in ("var", "array") and (after.kind == "number" or after.text == "[")
+        return prose and (declares or after.kind in ("name", "string") or after.text in ("!", "("))
 
     def _refuse_prose(self) -> NoReturn:
         """``if a then b`` is how many would write a -> b: say so, in their words."""

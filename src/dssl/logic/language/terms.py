@@ -40,6 +40,15 @@ ALL = {
     **GRAPHS,
     **TERMS,
 }
+_ELSEWHERE = {  # functions of other languages, and how to say the same
+    "forall": "for i in 1..9: rule",
+    "exists": "any(x[i] for i in 1..9)",
+    "bool2int": "count(a)",
+    "alldifferent": "all_different(x[*])",
+    "among": "count(x[i] in {1, 2} for i in 1..9)",
+    "global_cardinality": "count(x[i] = 3 for i in 1..9) = 2",
+    "inverse": "for i, j in 1..9: x[i] = j <-> y[j] = i",
+}
 ADDING = ("+", "-", "*")
 _ARITHMETIC = frozenset([*ADDING, "div", "mod"])
 
@@ -272,11 +281,10 @@ class Terms(Cursor):
         if after == "(" and name in self.predicates:
             self.fail(f"{shown(name)}(…) is true or false, not a number", f"Write count({shown(name)}(…)).", token)
         if after == "(" and name not in self.declared:
-            self.fail(
-                f"there is no function '{shown(name)}'",
-                nearest(name, ALL) + f"The functions are {', '.join(ALL)}.",
-                token,
-            )
+            known = [*ALL, *self.predicates]
+            said = f"Write {_ELSEWHERE[name]}." if name in _ELSEWHERE else f"The functions are {', '.join(known)}."
+            near = "" if name in _ELSEWHERE else nearest(name, known)
+            self.fail(f"there is no function '{shown(name)}'", near + said, token)
         if after == "[":
             return Word(token, name, self.index())
         if self.scope is not None and name not in self.declared and name not in self.defined:

@@ -152,6 +152,8 @@ def _bad_character(source: Source, at: int) -> NoReturn:
                 at - len(word), f"'{word}' is a word of the language", f'Rename the array, or quote it: "{word}"[1].'
             )
         source.fail(at, "'[' is not used in rules", "Use ( ) around formulas and { } around values.")
+    if character in "%/":
+        source.fail(at, f"'{character}' is not used in rules", "Write a mod b, a div b, and # before a comment.")
     if character == ";":
         source.fail(at, "';' does not separate rules", "Write one rule per line.")
     if character == "\\":

@@ -214,12 +214,10 @@ SEED = (
     + ("sum(w[i] * x[i] for i in 1..n) <= 3\nfor s in {cat, dog}: pet = s -> any(has[s, *])\nexactly_one(x[1..3])\n")
     + "0 <= cell[1, k] mod 2 <= abs(cell[2, 0] - k) * k\nfor i in 1..2: x[k+i] -> has[pet, i]\n"
 )
-PIECES = [
-    *"for in where [ ] [*] [i] [1..2] .. : , ( ) { } sum( any( i j x cell n w 1 0 - + * = <= -> & ! div mod abs(".split(
-        " "
-    ),
-    *("k", "pet", "<", "\n", "\n  ", " "),
-]
+PIECES = (
+    "for in where [ ] [*] [i] [1..2] .. : , ( ) { } sum( any( i j x cell n w 1 0 - + * = <= -> & ! div mod "
+    "abs( k pet < \n"
+).split(" ") + ["\n  ", " "]
 
 
 def mutated(rng: random.Random, text: str) -> str:

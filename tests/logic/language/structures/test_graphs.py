@@ -34,6 +34,11 @@ def text_of_edges(edges: list[tuple[str, str]]) -> str:
 )
 def test_spaces_agree_with_the_plain_meaning(edges: list[tuple[str, str]], rule: str, before: str) -> None:
     text = "flag\n" + text_of_edges(edges) + before + rule
+    lost = [end for end in ("ab", "bd") if f"{end[0]}, {end[1]})" in rule and not set(end) <= set(sum(edges, ()))]
+    if lost:  # a path to a vertex without edges is a slip
+        with pytest.raises(RuleError, match="no edge begins or ends in"):
+            parse(text)
+        return
     variables, rules = parse(text)
     records = oracle.records(variables)
     wanted = [oracle.holds(rules[0].formula, record) for record in records]

@@ -4,7 +4,7 @@ Start at `expansion.py`.
 
 expansion    loops gone through, names looked up, atoms checked
 conditions   what stands after `where`, quickly
-chosen       elements whose index is a variable
+indices      elements whose index is a variable
 sums         totals of weighted terms
 structured   patterns, tables, sequences and graphs
 """

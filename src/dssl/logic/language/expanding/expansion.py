@@ -15,8 +15,8 @@ from typing import NamedTuple, NoReturn
 from dssl.errors import RuleError
 from dssl.logic.language.arrays import Arrays, element
 from dssl.logic.language.constants import Constants, Scalar
-from dssl.logic.language.expanding.chosen import Chosen
 from dssl.logic.language.expanding.conditions import Known, known
+from dssl.logic.language.expanding.indices import Indices
 from dssl.logic.language.expanding.structured import Structured
 from dssl.logic.language.expanding.sums import EXTREMES, Sums
 from dssl.logic.language.formula import (
@@ -87,7 +87,7 @@ class Expander:
         self.instances = self.tried = 0
         self.longer = False  # whether what was read last is longer as a formula than as it was written
         self.sums, structured = Sums(self), Structured(self)
-        self.choices = Chosen(self).choices
+        self.choices = Indices(self).choices
         self._graph, self._pattern = structured.graph, structured.pattern
         self._formula: dict[type[Node], Callable[..., Formula]] = {
             Word: self.truth,
@@ -422,8 +422,24 @@ class Expander:
     def _missing(self, word: Word, name: str) -> tuple[str, str]:
         shape = self.arrays.shape(word.text)
         if word.index is None:
-            return f"'{shown(name)}' is an array", f"Name an element of {shape}, or use all({word.text}[*])."
+            name = shown(name)
+            return f"'{name}' is an array", f"Name an element of {shape}, or all of them by {name}[*]: all({name}[*])."
+        unknown = self._unknown(word)
+        if unknown is not None:
+            return (
+                f"'{shown(unknown)}' is no index of '{shown(word.text)}'",
+                f"It is no variable and no name of a loop either. The array is {shape}.",
+            )
         return f"there is no element {shown(name)}", f"The array is {shape}."
+
+    def _unknown(self, word: Word) -> str | None:
+        """A name in the index that means nothing, where the array has numbers."""
+        shapes = [index for index in self.arrays.elements[word.text] if len(index) == len(word.index or ())]
+        for axis, part in enumerate(word.index or ()):
+            bare = isinstance(part, Word) and part.index is None and self.static(part) is None
+            if bare and shapes and all(isinstance(index[axis], int) for index in shapes):
+                return part.text  # type: ignore[attr-defined]
+        return None
 
     def said(self, word: Word) -> str:
         return f"{shown(word.text)}[…]"

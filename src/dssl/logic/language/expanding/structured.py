@@ -14,7 +14,7 @@ from dssl.logic.language.structures.graphs import GRAPHS, Chosen, ends_of
 from dssl.logic.language.structures.patterns import PATTERNS, Operand, Pattern, Tuples
 from dssl.logic.language.structures.rowfiles import FileRow, Listing, value_of
 from dssl.logic.language.syntax import Call, FileRows, Flag, Listed, Node, Sequence
-from dssl.logic.language.variables import Variable, listed, shown
+from dssl.logic.language.variables import Variable, listed, nearest, shown
 
 if TYPE_CHECKING:
     from dssl.logic.language.expanding.expansion import Expander
@@ -122,6 +122,14 @@ class Structured:
                     f"'{shown(name)}' is not an edge",
                     "An edge is a binary variable with two vertices: e[a, b].",
                 )
+        vertices = {str(end) for name in names for end in ends_of(name) or ()}
+        for node, end in zip(call.args[-2:], between):
+            if str(end) not in vertices:
+                self.expander.fail(
+                    node.token,
+                    f"no edge begins or ends in '{shown(end)}'",
+                    nearest(str(end), vertices) + f"The vertices: {listed(sorted(vertices))}.",
+                )
         formula = Chosen(function, tuple(dict.fromkeys(names)), between)
         self.expander.placed(call.token, lambda: formula.diagram({}))
         return formula
@@ -142,7 +150,7 @@ class Structured:
                 self.expander.fail(
                     node.pattern_token,
                     f"no variable of regular(…) has the value '{shown(value)}'",
-                    f"Their values: {listed(sorted(map(str, every)))}.",
+                    f"Their values: {listed(sorted(str(int(v) if isinstance(v, bool) else v) for v in every))}.",
                 )
         self.expander.placed(node.pattern_token, lambda: formula.automaton(domains))
         return formula

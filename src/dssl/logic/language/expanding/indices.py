@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_CHOICES = 10_000  # elements that one word can stand for
 
 
-class Chosen:
+class Indices:
     """Reads indices that speak of variables, for an expander."""
 
     def __init__(self, expander: Expander) -> None:
