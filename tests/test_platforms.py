@@ -14,7 +14,7 @@ import pytest
 from dssl import files
 
 SOURCE = Path(files.__file__).parent
-MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+MODULES = set("crypt curses fcntl grp posix pty pwd readline resource spwd syslog termios tty".split())
 NAMES = {
     "os": set(
         "O_CLOEXEC O_DIRECTORY O_NOFOLLOW O_NONBLOCK O_SYNC chown confstr ctermid fchmod fchown fork forkpty getegid "
@@ -23,25 +23,52 @@ NAMES = {
         "sched_getaffinity sched_setaffinity sched_yield sendfile setgid setpgid setpriority setsid setuid statvfs "
         "sync sysconf tcgetpgrp ttyname uname wait wait3 wait4 waitid".split()
     ),
+    "select": {"devpoll", "epoll", "kevent", "kqueue", "poll"},
+    "shutil": {"chown"},
+    "socket": {"AF_UNIX", "SO_REUSEPORT", "recv_fds", "send_fds"},
+    "time": {"clock_getres", "clock_gettime", "clock_gettime_ns", "clock_settime", "pthread_getcpuclockid", "tzset"},
     "signal": set(
         "SIGALRM SIGCHLD SIGCONT SIGHUP SIGKILL SIGPIPE SIGQUIT SIGSTOP SIGTSTP SIGUSR1 SIGUSR2 alarm getitimer pause "
         "pthread_kill pthread_sigmask setitimer siginterrupt sigpending sigwait".split()
     ),
 }
+OTHERWISE = {"os": {"kill", "link", "rename", "symlink"}}  # Windows has them, and they do something else there
 KEYWORDS = {"pass_fds", "preexec_fn", "process_group", "start_new_session"}
 KNOWN = {  # where it is used, and what happens elsewhere
     ("files.py", "fcntl"): "locks of msvcrt; of unfinished files none, so that none is taken for left behind",
+    (
+        "files.py",
+        "os.rename",
+    ): "to names that are free: Windows refuses all others",
     ("files.py", "os.O_NOFOLLOW"): "only where fcntl is",
     ("app/explorer/worker.py", "resource"): "only where /proc is",
     ("app/explorer/worker.py", "/proc/self/statm"): "the worker's memory is not bounded",
     ("app/explorer/worker.py", "signal.alarm"): "asked for by hasattr; its parent ends a worker that takes too long",
+    ("app/explorer/worker.py", "text without encoding"): "numbers that the system writes",
     ("circuits/compile/budget.py", "/sys/fs/cgroup/memory.max"): "the machine's own memory counts",
+    ("circuits/compile/budget.py", "text without encoding"): "a number that the system writes",
     ("circuits/compile/budget.py", "os.sysconf"): "4 GiB are allowed",
     ("circuits/evaluate/threads.py", "os.register_at_fork"): "asked for by hasattr; there are no forks",
     ("training/processes.py", "send_signal"): "not called: Ctrl-C reaches all processes of a window",
     ("training/processes.py", "start_new_session"): "False, as Windows wants it",
 }
+USES = {module: names | OTHERWISE.get(module, set()) for module, names in NAMES.items()}
 PLACE = re.compile(r"/(proc|dev|sys|tmp|etc|var)(/.*)?")
+
+
+def without_encoding(call: ast.Call) -> bool:
+    """Whether text is read or written in the encoding of the system, which on Windows is not UTF-8."""
+    if any(keyword.arg in ("encoding", None) for keyword in call.keywords):
+        return False
+    match call:
+        case ast.Call(func=ast.Attribute(attr="read_text"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="write_text"), args=[_]):
+            return True
+        case ast.Call(func=ast.Name(id="open") | ast.Attribute(value=ast.Name(id="os"), attr="fdopen"), args=args):
+            modes = [*args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
+            return not any(isinstance(mode, ast.Constant) and "b" in str(mode.value) for mode in modes)
+    return False
 
 
 def only_posix(source: str) -> set[str]:
@@ -51,24 +78,31 @@ def only_posix(source: str) -> set[str]:
         match node:
             case ast.Import(names=names):
                 found |= {alias.name for alias in names} & MODULES
+                found |= {f"{alias.name} as {alias.asname}" for alias in names if alias.asname and alias.name in USES}
             case ast.ImportFrom(module=module, names=names) if module in MODULES:
                 found.add(module)
-            case ast.ImportFrom(module=module, names=names) if module in NAMES:
-                found |= {f"{module}.{alias.name}" for alias in names if alias.name in NAMES[module]}
-            case ast.Attribute(value=ast.Name(id=module), attr=name) if name in NAMES.get(module, ()):
+            case ast.ImportFrom(module=module, names=names) if module in USES:
+                found |= {f"{module}.{alias.name}" for alias in names if alias.name in USES[module] | {"*"}}
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if name in USES.get(module, ()):
                 found.add(f"{module}.{name}")
             case ast.Attribute(attr="send_signal"):
                 found.add("send_signal")
             case ast.keyword(arg=str(name)) if name in KEYWORDS:
                 found.add(name)
-            case ast.Constant(value=str(text)) if PLACE.fullmatch(text):
+            case ast.Call() if without_encoding(node):
+                found.add("text without encoding")
+            case ast.Constant(value=str(text)) if PLACE.fullmatch(text) or text in ("fork", "forkserver"):
                 found.add(text)
     return found
 
 
 def test_what_only_posix_has_is_used_in_known_places() -> None:
     paths = sorted(SOURCE.rglob("*.py"))
-    found = {(path.relative_to(SOURCE).as_posix(), name) for path in paths for name in only_posix(path.read_text())}
+    found = {
+        (path.relative_to(SOURCE).as_posix(), name)
+        for path in paths
+        for name in only_posix(path.read_text(encoding="utf-8"))
+    }
     assert found == set(KNOWN)
 
 
@@ -81,16 +115,30 @@ def test_what_only_posix_has_is_used_in_known_places() -> None:
         ("from fcntl import flock", "fcntl"),
         ("run(x, preexec_fn=f)", "preexec_fn"),
         ("process.send_signal(2)", "send_signal"),
-        ("open('/dev/null')", "/dev/null"),
+        ("open('/dev/null', 'rb')", "/dev/null"),
+        ("import signal\nsignal.signal(signal.SIGALRM, f)", "signal.SIGALRM"),
+        ("import os\nos.open(a, os.O_DIRECTORY)", "os.O_DIRECTORY"),
+        ("import os\nos.killpg(1, 2)", "os.killpg"),
+        ("import os\nos.rename(a, b)", "os.rename"),
+        ("import os as system", "os as system"),
+        ("from os import *", "os.*"),
+        ("import pwd", "pwd"),
+        ("import socket\nsocket.socket(socket.AF_UNIX)", "socket.AF_UNIX"),
+        ("multiprocessing.get_context('fork')", "fork"),
+        ("open(path)", "text without encoding"),
+        ("open(path, mode='w')", "text without encoding"),
+        ("path.read_text()", "text without encoding"),
+        ("path.write_text(text)", "text without encoding"),
     ],
 )
 def test_such_a_use_is_found(source: str, name: str) -> None:
     assert only_posix(source) == {name}
     assert only_posix("import os, signal\nos.replace(a, b)\nsignal.SIGINT\n'/develop'") == set()
+    assert only_posix("open(a, 'rb'), open(a, encoding='utf-8'), path.read_text('utf-8'), open(a, **how)") == set()
 
 
 WITHOUT = """
-import asyncio, multiprocessing, os, shutil, signal, subprocess, sys, tempfile
+import asyncio, multiprocessing, os, select, selectors, shutil, signal, socket, subprocess, sys, tempfile, time
 import numpy as np, torch, numba, sklearn.base, polars  # others have their own ways
 modules, names, folder = eval(sys.argv[1]), eval(sys.argv[2]), sys.argv[3]
 for name in modules:

@@ -92,7 +92,7 @@ def reproduce(
         return 0
     if name not in known:
         raise DataError(f"there is no experiment '{name}'\n{nearest(name, known)}There are: {', '.join(known)}.")
-    if full and "--full" not in known[name].read_text():
+    if full and "--full" not in known[name].read_text(encoding="utf-8"):
         raise DataError(f"'{name}' has one size only\nRun it without --full.")
     words = [sys.executable, str(known[name]), *(["--full"] if full else []), *more]
     again = {"DSSL_RESULTS": str(known[name].parent / "again")}
@@ -105,7 +105,9 @@ def _experiments() -> dict[str, Path]:
 
     folder = Path(dssl.__file__).parents[2] / "experiments"
     found = {
-        file.stem: file for file in sorted(folder.glob("*.py")) if 'if __name__ == "__main__":' in file.read_text()
+        file.stem: file
+        for file in sorted(folder.glob("*.py"))
+        if 'if __name__ == "__main__":' in file.read_text(encoding="utf-8")
     }
     if not found:
         raise DataError(
@@ -118,7 +120,7 @@ def _experiments() -> dict[str, Path]:
 def _first_line(file: Path) -> str:
     import ast
 
-    return (ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n")[0]
+    return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
 def demo() -> None:
