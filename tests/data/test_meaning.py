@@ -294,3 +294,11 @@ def test_whole_numbers_that_are_called_codes_are_categories() -> None:
     fitted = TableTransformer().fit(codes)
     floats = codes.with_columns(pl.col("store_id").cast(pl.Float64))
     np.testing.assert_array_equal(fitted.transform(floats), fitted.transform(codes))
+
+
+def test_lists_of_names_are_several_names() -> None:
+    lists = pl.Series([["a", "b"], ["b"], ["a", "c"], None, ["a"], ["a", "b", "c", None]])
+    frame = pl.DataFrame({"c": lists})
+    fitted = TableTransformer().fit(frame)
+    assert fitted.columns_[0].kind == "several"
+    assert fitted.transform(frame)[5].tolist() == fitted.transform(pl.DataFrame({"c": ["a|b|c"]}))[0].tolist()

@@ -285,10 +285,10 @@ ROWS = [
         "row 1: column 'a' held dates in training, but here '20201399' … Correct it, or leave the cell empty",
     ),
     asked(
-        "a list for several names",
+        "a list of numbers for several names",
         {"a": ["x, y", "y, z", "x, z", "x, y, z", "x"]},
-        pl.DataFrame({"a": [["x"]]}),
-        "column 'a' holds List(String) here, and several cells in … Give the column as it was.",
+        pl.DataFrame({"a": [[7]]}),
+        "column 'a' holds List(Int64) here, and several cells in … Give the column as it was.",
     ),
     asked(
         "a decimal point for commas",

@@ -34,6 +34,8 @@ def cells(series: pl.Series) -> pl.Series:
 
 def feature_cells(series: pl.Series) -> pl.Series:
     """The same for a feature, where more spellings mean "not known"."""
+    if series.dtype == pl.List(pl.String):  # several names, as Parquet has them
+        series = series.list.join("|", ignore_nulls=True)
     if series.dtype != pl.String:
         return cells(series)
     numbers = series.cast(pl.Float64, strict=False)

@@ -238,7 +238,8 @@ def _series(values: Any) -> pl.Series:
 
 def _inputs(column: Column, table: Table, notes: Notes, embeddings: Mapping[str, Any]) -> Any:
     """The inputs of one column (n, k): sparse for texts."""
-    series = feature_cells(table.frame[column.name])
+    given = table.frame[column.name]
+    series = given if given.dtype.is_nested() and column.kind != "several" else feature_cells(given)
     if series.dtype.is_nested() or series.dtype in (pl.Binary, pl.Object):
         raise DataError(
             f"'{table.path}': column '{column.name}' holds {shown(str(series.dtype))} here, and {column.kind} cells in "
