@@ -1,9 +1,10 @@
 """What `dssl predict` and `dssl fit --dry-run` cost: processor seconds and resident memory, and whose they are.
 
-python benchmarks/resident.py [--rounds 3]
+    python benchmarks/resident.py [--rounds 3]
 
-Each line is a process of its own, medians of rounds in turn. Memory is in MB: the most that was resident, at the end
-pages of files (libraries, shared with other processes that have loaded them) and the process's own. Linux only.
+Each line is a process of its own, medians of rounds in turn. Memory is in MB: the most that was resident, and what was at
+the end, divided into pages of files (libraries, shared with other processes that have loaded them) and the process's own.
+Linux only.
 """
 
 from __future__ import annotations
