@@ -2,9 +2,9 @@
 
     python benchmarks/resident.py [--rounds 3]
 
-Each line is a process of its own, medians of rounds in turn. Memory is in MB: the most that was resident, and what was at
-the end, divided into pages of files (libraries, shared with other processes that have loaded them) and the process's own.
-Linux only.
+Each line is a process of its own, medians of rounds in turn. Memory is in MB: the most that was resident, and what was
+resident at the end, as pages of files (libraries, shared with other processes that have loaded them) and as the process's
+own. Linux only.
 """
 
 from __future__ import annotations
