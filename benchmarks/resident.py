@@ -3,7 +3,7 @@
     python benchmarks/resident.py [--rounds 3]
 
 Each line is a process of its own, medians of rounds in turn. Memory is in MB: the most that was resident, and what was
-resident at the end, as pages of files (libraries, shared with other processes that have loaded them) and as the process's
+resident at the end, as pages of files (libraries, shared with other processes that have loaded them) and as its
 own. Linux only.
 """
 
