@@ -309,6 +309,22 @@ def test_the_last_input_of_a_worker_is_what_it_was_given(monkeypatch: pytest.Mon
     assert run._worker("csv", []) == (-9, "said", b"x")
 
 
+@pytest.mark.parametrize("hangs", [True, False])
+def test_an_input_that_was_noted_in_passing_is_judged_too(
+    hangs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that goes on and ends well leaves slow inputs behind as well."""
+
+    def worker(name: str, options: list[str]) -> tuple[int, str, bytes]:
+        (tmp_path / "findings" / f"{name}-slow-unit-0").write_bytes(b"a")
+        return 0, "stat::number_of_executed_units: 7", b""
+
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    monkeypatch.setattr(run, "_worker", worker)
+    monkeypatch.setattr(run, "_hangs", lambda file: hangs)
+    assert run.fuzz("csv", 5, [])["findings"] == int(hangs)
+
+
 @pytest.mark.parametrize("hangs", [False, True])
 def test_an_input_that_took_long_is_a_finding_if_it_does_so_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: bool
