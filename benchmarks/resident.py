@@ -2,8 +2,8 @@
 
 python benchmarks/resident.py [--rounds 3]
 
-Each line is a process of its own, medians of rounds in turn. Memory is in MB: the most that was resident, and at the end
-pages of files (libraries, shared with other processes that have loaded them) and the process's own. Linux only.
+Each line is a process of its own, medians of rounds in turn. Memory is in MB: the most that was resident, and at the
+end pages of files (libraries, shared with other processes that have loaded them) and the process's own. Linux only.
 """
 
 from __future__ import annotations
