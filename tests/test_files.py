@@ -249,7 +249,6 @@ ELSEWHERE = {
     "app/explorer/worker.py:os.fdopen",  # its standard output
     "training/processes.py:tempfile.TemporaryDirectory",  # where ranks meet, gone with the run
     "training/processes.py:(folder / f'error-{rank}').write_bytes",
-    "circuits/jit.py:partial.write_bytes",  # compiled code, which does without when it is not whole
 }
 CALLS = (
     "os.replace",

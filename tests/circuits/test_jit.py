@@ -324,11 +324,11 @@ def test_code_of_another_version_is_never_taken_for_ours(tmp_path: Path, monkeyp
     assert ".older-versio-" in old.name
     monkeypatch.setattr(jit, "source_stamp", lambda path: "newer-version")
 
-    def killed(path: Path, data: bytes) -> int:
+    def killed(partial: Path, place: Path) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", killed)
+        patch.setattr("dssl.files.os.replace", killed)
         with pytest.raises(KeyboardInterrupt):
             always(tripled)(1)
     assert not list(tmp_path.rglob("*.nbc"))

@@ -35,7 +35,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numba
 import numpy as np
@@ -135,13 +134,9 @@ class _Shelf:
         for old in self._folder.glob(f"{self._base}.*"):
             if f".{self._stamp}-" not in old.name:
                 old.unlink(missing_ok=True)
-        place = self.path(key)
-        partial = place.with_suffix(f".{uuid4().hex}")
-        try:
-            partial.write_bytes(serialize.dumps(data))
-            partial.replace(place)
-        finally:
-            partial.unlink(missing_ok=True)
+        from dssl.files import write_whole  # not among the sources that kernels are made from
+
+        write_whole(self.path(key), serialize.dumps(data))
 
 
 class Target(NamedTuple):
