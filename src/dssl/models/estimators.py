@@ -35,7 +35,7 @@ from dssl.models.decoding import Decoder
 from dssl.models.files.described import refuse_unsaved
 from dssl.models.fitting.large import set_names, space_of_data, weights_of
 from dssl.models.fitting.lessons import Lesson, held_out
-from dssl.models.fitting.losses import Asked, make_objective
+from dssl.models.fitting.losses import Asked, make_objective, told
 from dssl.models.fitting.pace import Course, Pace
 from dssl.models.fitting.variety import CollapseWarning, warn_if_collapsed
 from dssl.models.inference import Resident, Validation, device_to_predict_on, features_of, taken
@@ -323,8 +323,9 @@ class DSSLClassifier(Answering):
             self.plan_ = self.plan_.for_stream(len(large.data), len(large.rows))
         new = "network_" not in self.__dict__  # a fit that fails leaves none behind
         network = new_network(self.network, self.elements_, lesson, self.plan_, seed) if new else self.network_
-        objective = make_objective(lesson, self._asked(lesson, course), self.plan_, extra)
-        self.prior_ = objective.prior
+        asked = self._asked(lesson, course)
+        objective = make_objective(lesson, asked, self.plan_, extra)
+        self.prior_, self.plan_ = objective.prior, told(self.plan_, asked, objective)
         decoder = Decoder(self.space_, self._circuit, components=self.plan_.components)
         history = self._trained(network, objective, lesson, course, seed, decoder, carry, large, watched)
         self.network_, self.history_ = history.network.cpu().eval(), history.rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dssl import DeterministicPrior, EntropyPrior, LabelSpace
+from dssl import DeterministicPrior, DSSLClassifier, EntropyPrior, LabelSpace
 from dssl.models.auto.plan import Plan
 from dssl.models.fitting.lessons import Later, Lesson, Rise
 from dssl.models.fitting.losses import Asked, make_objective
@@ -68,3 +68,24 @@ def test_frequencies_come_from_the_plan_unless_given() -> None:
     assert not loss.balance_weight
     with pytest.raises(ValueError, match="leave nothing to balance"):
         make_objective(lesson(), replace(AUTO, options={"frequencies": "unknown", "balance": 1.0}), planned)
+
+
+def test_the_plan_says_what_was_asked_for_in_place_of_what_it_would_do() -> None:
+    x = np.random.default_rng(0).normal(size=(120, 3))
+    y = np.where(np.arange(120) < 20, x[:, 0] > 0, -1)
+
+    def said(**parameters: Any) -> dict[str, tuple[str, str]]:
+        plan = DSSLClassifier(steps=3, random_state=0, **parameters).fit(x, y).plan_
+        assert len({d.what for d in plan.decisions}) == len(plan.decisions)
+        return {d.what: (d.value, d.reason) for d in plan.decisions}
+
+    planned = said()
+    assert "neighbours" in planned
+    assert all(reason != "as asked for" for _, reason in planned.values())
+    assert said(prior_weight=50)["prior"] == ("DeterministicPrior, weight 50", "as asked for")
+    assert said(prior="entropy")["prior"] == ("EntropyPrior, weight 0.3", "as asked for")
+    alone = said(prior=None, consistency=["vat", "pi"], objective={"balance": 0.5})
+    assert alone["prior"] == ("none", "as asked for")
+    assert alone["consistency"] == ("vat, pi", "as asked for")
+    assert alone["balance"] == ("weight 0.5", "as asked for")
+    assert not {"neighbours", "teacher", "matching"} & set(alone)

@@ -95,6 +95,12 @@ class Plan:
         """The plan with one more line."""
         return replace(self, decisions=(*self.decisions, Decision(what, value, reason)))
 
+    def as_asked(self, what: str, value: str, *instead: str) -> Plan:
+        """The plan with what was asked for, in place of what it says of that and of `instead`."""
+        asked = Decision(what, value, "as asked for")
+        kept = [asked if d.what == what else d for d in self.decisions if d.what not in instead]
+        return replace(self, decisions=(*kept, *([] if asked in kept else [asked])))
+
     def for_stream(self, rows: int, sample: int) -> Plan:
         """The plan for more rows than it was made from: a teacher, or a second network, would know the sample only."""
         kept = tuple(d for d in self.decisions if d.what not in ("teacher", "networks"))

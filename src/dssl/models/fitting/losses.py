@@ -76,6 +76,19 @@ def make_objective(lesson: Lesson, asked: Asked, plan: Plan, extra: Columns | No
     )
 
 
+def told(plan: Plan, asked: Asked, made: Objective) -> Plan:
+    """The plan with what the user asked for, and the objective has, in place of what it would have been."""
+    if asked.prior_weight is not None or asked.prior != "auto":
+        prior = "none" if made.prior is None else f"{type(made.prior).__name__}, weight {made.prior_weight:.2g}"
+        plan = plan.as_asked("prior", prior)
+    if asked.consistency != "auto":
+        terms = ", ".join(term.name for term in make_terms(asked.consistency)) or "none"
+        plan = plan.as_asked("consistency", terms, "neighbours", "teacher", "matching")
+    if asked.options.get("balance") is not None:
+        plan = plan.as_asked("balance", f"weight {asked.options['balance']:.2g}")
+    return plan
+
+
 def _labels(lesson: Lesson, asked: Asked, extra: Columns | None) -> tuple[Columns, Any]:
     """Labels to take frequencies from, and how often each counts."""
     extra = lesson.columns[:0] if extra is None else extra
