@@ -73,7 +73,7 @@ def test_frequencies_come_from_the_plan_unless_given() -> None:
 def test_the_plan_says_what_was_asked_for_in_place_of_what_it_would_do() -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(120, 3))
-    y = np.where(np.arange(120) < 20, x[:, 0] + random.normal(size=120) > 0, -1)
+    y = np.where(np.arange(120) < 20, x[:, 0] + 3 * random.normal(size=120) > 0, -1)
 
     def said(**parameters: Any) -> dict[str, tuple[str, str]]:
         plan = DSSLClassifier(steps=3, random_state=0, **parameters).fit(x, y).plan_
