@@ -42,6 +42,20 @@ def test_it_goes_on_after_an_error() -> None:
     assert gc.isenabled()
 
 
+def test_ctrl_c_while_it_is_being_paused_leaves_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gc.isenabled()
+    pause = gc.disable
+
+    def interrupted() -> None:
+        pause()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gc, "disable", interrupted)
+    with pytest.raises(KeyboardInterrupt), paused():
+        pass
+    assert gc.isenabled()
+
+
 def test_one_that_was_off_stays_off() -> None:
     gc.disable()
     try:

@@ -23,12 +23,12 @@ def paused() -> Iterator[None]:
     once. Threads may overlap in it: the first to leave lets collections begin again, and none leaves them off.
     """
     enabled = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()  # here, as Ctrl-C may come right after it
         yield
     finally:
         if enabled:
+            gc.enable()
             if gc.get_freeze_count() == 0:  # nothing that someone else wants to stay frozen
                 gc.freeze()
                 gc.unfreeze()  # into the oldest generation
-            gc.enable()

@@ -181,7 +181,7 @@ def test_the_page_says_what_is_met() -> None:
     assert "| DP, T = 2 | 1 | 41.0 ± 1.0 |" in grid_paths.page({**made, "settings": made["settings"] | {"seeds": 2}})
     assert "missed. 41.0 ± 1.0 % by *DP, T = 2* (the published network, all labels); 0 of 22 rows" in told
     assert "reach it, and so does decoding without learning." in told
-    assert "which walking along its edges tells: met" in told
+    assert "which walking along its edges shows: met" in told
     assert "31.0 ± 1.0 % without rules, 41.0 ± 1.0 % with *DP, T = 2*." in told
     assert "takes 5 times as long" in told
     assert "31.0 ± 1.0 % paths, below the paper's and 31.0 ± 1.0 % exact, at or above the paper's" in told
@@ -190,7 +190,7 @@ def test_the_page_says_what_is_met() -> None:
     made["runs"][3]["rules_satisfied"] = 0.99
     told = grid_paths.page(made)
     assert "published rate: met. 51.0" in told
-    assert "tells: missed in 1 cases" in told
+    assert "shows: missed in 1 cases" in told
 
 
 def test_a_figure_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

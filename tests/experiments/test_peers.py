@@ -189,7 +189,7 @@ def test_verdicts(gap: float, error: float, word: str) -> None:
 def test_the_page_counts_wins_and_shows_losses() -> None:
     good, bad = page(record(0.1)), page(record(-0.1))
     assert "ahead of every peer in 8 of 8 cases; the goal of 6 of 8 is **met**" in good
-    assert "It is behind in none" in good
+    assert "It is behind in no case." in good
     assert "ahead of every peer in 0 of 8 cases; the goal of 6 of 8 is **missed**" in bad
     assert "not ahead on digits with 20, digits with 50" in bad
     assert "in hindsight it is ahead in 8." in good

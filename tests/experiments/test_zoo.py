@@ -105,7 +105,7 @@ def _record() -> dict:
 def test_the_page_compares_with_no_rules_and_with_the_peer() -> None:
     page = zoo.page(_record())
     assert "DP, T = 2, the best of our" in page
-    assert "is +10.0 points from no rules in training and +10.0 from LTNtorch" in page.replace("\n", " ")
+    assert "differs by +10.0 points from no rules in training and by +10.0 from LTNtorch" in page.replace("\n", " ")
     assert "| DP, T = 2 | 60.0 ± 0.0 |" in page
     assert "LTNtorch 1.0.2" in page
 

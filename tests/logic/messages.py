@@ -568,7 +568,7 @@ PREDICATES = [
             "rule g(a) = x[a]\ng(3)",
         ),
         ("rule g(a) = x[a] & «y", "'y' is not declared", "A line 'y'", "rule g(a) = x[a] & legs"),
-        ("rule g(a) = x[a] & «x[i]\nfor i in 1..2: g(i)", "there is no element x[i]", "x[1..3]", "f(legs, legs)"),
+        ("rule g(a) = x[a] & «x[i]\nfor i in 1..2: g(i)", "'i' is no index of 'x'", "x[1..3]", "f(legs, legs)"),
         ("f(«legs + 1, legs)", "a sum as an argument", "Arguments are names", "f(legs, legs)"),
         ("f(legs «& x[1], legs)", "expected ',' or ')' in f(…), found '&'", "Arguments are names", "f(legs, legs)"),
         (

@@ -241,7 +241,7 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path):
     whole = file.read_bytes()
     for broken in (whole[:-5], b"", b"PK nothing"):
         file.write_bytes(broken)
-        with pytest.raises(ValueError, match=r"not a prior saved by dssl, or was cut short. Learn the prior anew"):
+        with pytest.raises(ValueError, match=r"not a prior saved by dssl, or was cut short. Learn the prior again"):
             LearnedPrior.load(file)
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(ValueError, match="changed after it was saved"):

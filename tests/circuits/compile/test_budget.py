@@ -35,6 +35,15 @@ def test_seconds_are_those_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> 
         budget.tick()
 
 
+def test_no_seconds_are_used_up_at_once_even_if_the_clock_rounds_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget(seconds=0.0)
+    began = budget.began
+    monkeypatch.setattr(module, "thread_time", lambda: began - 1e-12)
+    with pytest.raises(BudgetError, match=r"budget of 0 s"):
+        budget.tick()
+    assert budget.progress().seconds == 0
+
+
 def test_nodes_are_counted_for_each_search_and_bytes_for_all() -> None:
     budget = Budget(nodes=10, nbytes=100)
     budget.searches = [search(10, 50), search(10, 50)]

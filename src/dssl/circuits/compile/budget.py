@@ -71,9 +71,14 @@ class Budget:
         self.searches: Sequence[Searching] = ()
         self.began = self.reported = thread_time()
 
+    @property
+    def spent(self) -> float:
+        """Seconds since it began; what compiling loops took was taken off, and may round to less than nothing."""
+        return max(0.0, thread_time() - self.began)
+
     def tick(self) -> None:
         """Raise `BudgetError` once the seconds are used up."""
-        if thread_time() - self.began >= self.seconds:
+        if self.spent >= self.seconds:
             raise BudgetError(self._message(f"{self.seconds:g} s"))
 
     def afford(self, more: int) -> None:
@@ -98,7 +103,7 @@ class Budget:
     def progress(self) -> Progress:
         """How far the searches have come."""
         return Progress(
-            thread_time() - self.began,
+            self.spent,
             sum(search.decisions for search in self.searches),
             max((search.nodes for search in self.searches), default=0),
             sum(search.components for search in self.searches),
