@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,8 @@ def test_labels_obey_every_rule_on_every_step(drawn: Drawn, seed: int, budget: f
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_implications_without_a_budget(seed: int) -> None:
+def test_implications_without_a_budget(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSSL_CACHE", str(tmp_path))  # what was compiled before costs no budget
     space = hierarchy(seed, classes=2 + seed % 6)
     step = climb(space, 0.0)
     assert isinstance(step.answers, Cascade)

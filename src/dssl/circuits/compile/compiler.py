@@ -7,7 +7,6 @@ Several ways to branch take turns (`turns`); the smallest of the circuits found 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -25,13 +24,14 @@ from dssl.circuits.compile.selections import exactly_one_selections
 from dssl.circuits.compile.sharpen.backbone import without_idle_values
 from dssl.circuits.compile.sharpen.subsumption import without_subsumed
 from dssl.circuits.compile.turns import solve
+from dssl.circuits.jit import thread_time
 from dssl.circuits.nodes import FALSE
 from dssl.circuits.proof import trust
 from dssl.errors import BudgetError
 from dssl.logic.reasoning.constraints import Constraints
 
 _LIST, _ITEM = 500, 200  # bytes of a list and of an item, with sets and dictionaries of them; measured
-WORTH_KEEPING_S = 0.02  # a quicker compile is not worth a file
+WORTH_KEEPING_S = 0.02  # of the processor; a quicker compile is not worth a file
 
 
 def compile_constraints(
@@ -55,14 +55,14 @@ def compile_constraints(
     `cache` looks for the circuit on disk first and keeps it there. Raises `BudgetError` when `budget_s` seconds of the
     processor, `budget_nodes` nodes or `budget_bytes` bytes (half of the memory, if None) are used up.
     """
-    began = time.perf_counter()
+    began = thread_time()
     key = disk.content_key(constraints) if cache else ""
     arrays = disk.load(key) if cache else None
     kept = arrays is not None  # what comes from a file is proved before it is asked anything
     if arrays is None:
         report = _printer() if progress is True else (progress or None)
         arrays = _compile(constraints, Budget(budget_s, budget_nodes, budget_bytes, report))
-        if cache and time.perf_counter() - began > WORTH_KEEPING_S:
+        if cache and thread_time() - began > WORTH_KEEPING_S:
             disk.save(key, arrays)
     circuit = _circuit(constraints, names, arrays)
     return circuit if kept else trust(circuit)
